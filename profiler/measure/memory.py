@@ -1,0 +1,123 @@
+"""The memory pass, in a fresh process: what one call takes on top of the loaded model.
+
+Two calls, because the instrument for one figure would raise the other:
+1. process: the kernel's own high-water mark of resident memory (VmHWM, reset before the call), nothing switched on.
+2. tensors: every allocation and free of torch's allocator during the call, from the profiler's memory events, summed in
+   order; the highest sum is exact, to the byte. Weights and inputs, which were there before, are not in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from profiler.device import Device
+
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """Bytes; a figure that cannot be measured here is None."""
+
+    tensors: int | None
+    process: int | None
+    above_baseline: int | None
+    device: int | None
+
+
+def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
+    """Both calls of the pass."""
+    device.reset_peak()
+    process, above = process_peak(run, value)
+    on_device = device.peak_bytes()
+    tensors = tensor_peak(run, value) if device.kind == "cpu" else None
+    return PeakMemory(tensors, process, above, on_device)
+
+
+def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
+    """Peak resident bytes during a call, and how far that lies above the level before it."""
+    gc.collect()
+    if not _reset_high_water_mark():
+        return None, None
+    before = _status_bytes("VmRSS")
+    run(value)
+    peak = _status_bytes("VmHWM")
+    return peak, max(0, peak - before)
+
+
+def _reset_high_water_mark() -> bool:
+    try:
+        CLEAR_REFS.write_text("5")  # no root needed; see proc(5)
+    except OSError:
+        return False
+    return True
+
+
+def _status_bytes(name: str) -> int:
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{STATUS} has no {name}")
+
+
+def tensor_peak(run: Callable[[Any], Any], value: Any) -> int:
+    """Highest sum of bytes that torch's CPU allocator held for this call at one time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording, _new_threads_recorded():
+        run(value)
+    results = recording.profiler.kineto_results  # type: ignore[union-attr]
+    events = [event for event in results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+@contextmanager
+def _new_threads_recorded() -> Iterator[None]:
+    """Let Python threads that start meanwhile report their allocations too.
+
+    torch's profiler sees memory events of its own thread only. It has a function by which another thread joins the
+    recording; that one is exported by torch's library but has no Python name, so it is called by its symbol. A hook of
+    the standard library calls it once at the start of each new thread.
+    """
+    join = _join_recording()
+    if join is None:
+        yield
+        return
+
+    def at_thread_start(frame: FrameType, event: str, argument: Any) -> None:
+        sys.setprofile(None)
+        join()
+
+    threading.setprofile(at_thread_start)
+    try:
+        yield
+    finally:
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def _join_recording() -> Callable[[], None] | None:
+    import torch
+
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        function = library._ZN5torch8autograd8profiler27enableProfilerInChildThreadEv
+    except (OSError, AttributeError):  # another system, or another version of torch
+        return None
+    function.restype = None
+    function.argtypes = []
+    return lambda: function()

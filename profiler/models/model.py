@@ -1,0 +1,46 @@
+"""What an adapter is asked for and what it gives: the same for every library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+    from profiler.audio import Batch
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One model of a recipe, ready to be loaded in a worker."""
+
+    source: str
+    type: str
+    weights: Literal["auto", "pretrained", "random"] = "auto"
+    folder: Path | None = None  # the source, where it is a local folder
+    architecture: Path | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    tokens_per_second: float = 5.3
+    seed: int = 0
+    device: str = "cpu"
+
+
+@dataclass
+class Model:
+    """A loaded model.
+
+    `prepare` turns a batch into what the model's own code takes as waveforms in memory; it is not timed. `run` is the
+    timed region: from there to the final output that `output` names.
+    """
+
+    module: torch.nn.Module
+    prepare: Callable[[Batch], Any]
+    run: Callable[[Any], Any]
+    output: str
+    rate: int
+    components: dict[str, torch.nn.Module]
+    notes: list[str] = field(default_factory=list)
+    weights: Literal["pretrained", "random"] = "random"

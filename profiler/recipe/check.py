@@ -1,0 +1,92 @@
+"""Values against the schema: every mistake with its key, what was expected, and the nearest known key."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from profiler.nearest import nearest
+from profiler.recipe.lines import Key
+from profiler.recipe.schema import Recipe
+
+
+def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key, str]]]:
+    """A recipe, or the keys that are wrong with a sentence each."""
+    try:
+        return Recipe.model_validate(values), []
+    except ValidationError as error:
+        return None, [(_key(detail), _sentence(detail)) for detail in error.errors()]
+
+
+def _key(detail: ErrorDetails) -> Key:
+    return tuple(detail["loc"])
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    given = _show(detail["input"])
+    if kind == "extra_forbidden":
+        return f"unknown key.{nearest(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
+    if kind == "missing":
+        return f"missing. Expected {_describe(_key(detail))}"
+    expected = {
+        "greater_than": lambda: f"a number greater than {context.get('gt'):g}",
+        "greater_than_equal": lambda: f"a number of at least {context.get('ge'):g}",
+        "less_than": lambda: f"a number below {context.get('lt'):g}",
+        "too_short": lambda: "a list with at least one value",
+        "string_too_short": lambda: "a text that is not empty",
+        "list_type": lambda: "a list, such as [1, 4]",
+        "int_type": lambda: "a whole number",
+        "float_type": lambda: "a number",
+        "finite_number": lambda: "a finite number",
+        "string_type": lambda: "a text",
+        "bool_type": lambda: "true or false",
+        "dict_type": lambda: "a section with keys",
+        "model_type": lambda: f"a section with keys: {', '.join(_keys_at(_key(detail)))}",
+        "literal_error": lambda: str(context.get("expected")),
+        "string_pattern_mismatch": lambda: "letters, digits and . _ + - (it becomes a folder's name)",
+    }.get(kind)
+    if expected:
+        return f"expected {expected()}, got {given}"
+    return str(context.get("error") or detail["msg"])
+
+
+def _show(value: Any) -> str:
+    text = "nothing" if value is None else str(value) if not isinstance(value, str) else f"'{value}'"
+    if isinstance(value, bool):
+        text = text.lower()
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _section_at(key: Key) -> type[BaseModel] | None:
+    section: Any = Recipe
+    for part in key:
+        if isinstance(part, int):
+            continue
+        field = section.model_fields.get(part) if section else None
+        section = _section_of(field.annotation) if field else None
+    return section
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _keys_at(key: Key) -> list[str]:
+    section = _section_at(key)
+    return list(section.model_fields) if section else []
+
+
+def _describe(key: Key) -> str:
+    section = _section_at(key[:-1])
+    field = section.model_fields.get(str(key[-1])) if section else None
+    if field and field.description:
+        return field.description
+    keys = _keys_at(key)
+    return f"a section with {', '.join(keys)}" if keys else "a value"
+

@@ -1,0 +1,56 @@
+"""What a recipe points to: is the audio there, does the interface exist, does the folder hold a model?
+
+Looks at files only; no model library is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import AudioError, ModelError
+from profiler.models.registry import check_source, check_type
+from profiler.recipe.lines import Key
+
+
+def check_inputs(values: dict[str, Any], base: Path, read_audio: bool) -> list[tuple[Key, str]]:
+    """The keys whose target is not there or not usable, with a sentence each."""
+    wrong: list[tuple[Key, str]] = []
+    model = values.get("pretrained_model")
+    if isinstance(model, dict):
+        kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
+        if isinstance(kind, str) and kind:
+            try:
+                check_type(kind)
+            except ModelError as error:
+                wrong.append((("pretrained_model", "type"), str(error)))
+                kind = None
+        if isinstance(source, str) and source:
+            wrong += _check_folder(("pretrained_model", "source"), source, kind, base)
+        if isinstance(architecture, str):
+            wrong += _check_folder(("pretrained_model", "architecture"), f"{architecture}/", kind, base)
+    grid = values.get("profiling_dimensions")
+    audio = grid.get("example_audio") if isinstance(grid, dict) else None
+    if isinstance(audio, str) and audio not in ("None", "none"):
+        try:
+            _check_audio(base / Path(audio).expanduser(), read_audio)
+        except AudioError as error:
+            wrong.append((("profiling_dimensions", "example_audio"), str(error)))
+    return wrong
+
+
+def _check_folder(key: Key, source: str, kind: Any, base: Path) -> list[tuple[Key, str]]:
+    try:
+        check_source(source, kind if isinstance(kind, str) else None, base)
+    except ModelError as error:
+        return [(key, str(error))]
+    return []
+
+
+def _check_audio(path: Path, read: bool) -> None:
+    if read:
+        from profiler.audio import check_audio
+
+        check_audio(path)
+    elif not path.is_file():
+        raise AudioError(f"there is no audio file {path}")

@@ -1,0 +1,28 @@
+"""Where the recipes, architectures and samples that ship with the project are found.
+
+In a checkout they stand beside the package; in an installed wheel below `share/` of the Python prefix.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def shipped_folder() -> Path:
+    """The folder that holds recipes/ and samples/."""
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / "recipes").is_dir():
+        return checkout
+    return Path(sys.prefix) / "share" / "speech-profiler"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Name -> file, in alphabetical order."""
+    return {path.stem: path for path in sorted((shipped_folder() / "recipes").glob("*.yaml"))}
+
+
+def shipped_architecture(name: str) -> Path | None:
+    """The shipped folder that describes a model, by the last part of its hub id."""
+    folder = shipped_folder() / "recipes" / "architectures" / name
+    return folder if folder.is_dir() else None
