@@ -18,7 +18,7 @@ def _run() -> int:
         from profiler.cli import main
     except ModuleNotFoundError as error:
         print(
-            f"The package `{error.name}` is missing. Run `make setup` once, then use `.venv/bin/python profile.py ...`.",
+            f"The package `{error.name}` is missing. Run `make setup`, then use `.venv/bin/python profile.py ...`.",
             file=sys.stderr,
         )
         return 2
@@ -31,7 +31,8 @@ def _become_the_standard_module() -> None:
 
     path = Path(sysconfig.get_path("stdlib")) / "profile.py"
     spec = importlib.util.spec_from_file_location(__name__, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = module
     spec.loader.exec_module(module)

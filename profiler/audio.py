@@ -1,8 +1,8 @@
 """Sample speech -> batches of an exact length.
 
-Takes any file that soundfile reads, at any rate, mono or not; gives float32 rows at the model's rate, cut or repeated to
-the exact number of samples. Rows of a batch are different pieces of the recording, chosen by a seed. Without a file the
-rows are random data, which is labelled as such: decoders may take other paths on it than on speech.
+Takes any file that soundfile reads, at any rate, mono or not; gives float32 rows at the model's rate, cut or repeated
+to the exact number of samples. Rows of a batch are different pieces of the recording, chosen by a seed. Without a file
+the rows are random data, which is labelled as such: decoders may take other paths on it than on speech.
 """
 
 from __future__ import annotations

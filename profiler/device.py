@@ -1,6 +1,6 @@
 """All that differs between CPU, CUDA and MPS, in one place: synchronising, device time, device peak memory.
 
-There is no GPU on the machines where this is tested, so it is kept small: every call below is one documented torch call.
+There is no GPU on the machines where this is tested, so it is kept small: each method is one documented torch call.
 """
 
 from __future__ import annotations

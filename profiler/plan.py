@@ -33,6 +33,7 @@ class Cell:
     def audio_seconds(self) -> float:
         return self.seconds * self.batch_size
 
+
 @dataclass(frozen=True)
 class Plan:
     """Cells to measure, and cells skipped on purpose with the reason."""

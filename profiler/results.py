@@ -77,6 +77,7 @@ class PeakMemory(Record):
     tensors: int | None = None
     process: int | None = None
     above_baseline: int | None = None
+    first_call: int | None = None
     device: int | None = None
 
 
@@ -181,7 +182,7 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()

@@ -26,3 +26,9 @@ def shipped_architecture(name: str) -> Path | None:
     """The shipped folder that describes a model, by the last part of its hub id."""
     folder = shipped_folder() / "recipes" / "architectures" / name
     return folder if folder.is_dir() else None
+
+
+def purpose(recipe: Path) -> str:
+    """The first comment line of a recipe: what it is for."""
+    with recipe.open(encoding="utf-8") as file:
+        return file.readline().lstrip("#").strip()

@@ -65,10 +65,7 @@ class Segment:
 def read_sentences(path: Path) -> list[Sentence]:
     with path.open(encoding="ascii", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [
-            Sentence(row["id"], row["voice"], int(row["speed"]), int(row["pitch"]), row["text"])
-            for row in rows
-        ]
+        return [Sentence(row["id"], row["voice"], int(row["speed"]), int(row["pitch"]), row["text"]) for row in rows]
 
 
 def speak(espeak: str, voice: str, sentence: Sentence) -> tuple[Waveform, int]:
@@ -117,9 +114,7 @@ def normalise(wave: Waveform) -> Waveform:
     return scaled
 
 
-def assemble(
-    espeak: str, sentences: list[Sentence], rng: np.random.Generator
-) -> tuple[Waveform, list[Segment]]:
+def assemble(espeak: str, sentences: list[Sentence], rng: np.random.Generator) -> tuple[Waveform, list[Segment]]:
     """Join the sentences: pause, sentence, pause, sentence, ..., pause; noise under all of it."""
 
     def pause() -> Waveform:
@@ -143,16 +138,12 @@ def write_transcripts(path: Path, segments: list[Segment]) -> None:
         for segment in segments:
             start, end = segment.start / SAMPLE_RATE, segment.end / SAMPLE_RATE
             sentence = segment.sentence
-            file.write(
-                f"{sentence.id}\t{start:.3f}\t{end:.3f}\t{sentence.voice}\t{sentence.text}\n"
-            )
+            file.write(f"{sentence.id}\t{start:.3f}\t{end:.3f}\t{sentence.voice}\t{sentence.text}\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the sample speech with espeak-ng.")
-    parser.add_argument(
-        "--output", type=Path, default=HERE, help="folder to write to (default: this script's)"
-    )
+    parser.add_argument("--output", type=Path, default=HERE, help="folder to write to (default: this script's)")
     output: Path = parser.parse_args().output
 
     espeak = shutil.which("espeak-ng")

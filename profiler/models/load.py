@@ -32,7 +32,7 @@ def load_model(request: ModelRequest) -> Model:
         model.weights = "pretrained"
     else:
         model = _build_random(adapter, request, reason)
-        if request.weights == "auto":
+        if request.weights == "auto" and adapter.DESCRIPTION_FILE is not None:
             model.notes.insert(0, f"{request.source}: {reason}; using random weights of the same architecture.")
     model.module.eval()
     return model
@@ -52,6 +52,8 @@ def _find_weights(adapter: Adapter, request: ModelRequest) -> tuple[str | None, 
     """Where the weights are, or None with the reason."""
     if request.weights == "random":
         return None, "the recipe asks for random weights"
+    if adapter.DESCRIPTION_FILE is None:
+        return None, "a class comes without weights"
     if request.folder is not None:
         if adapter.has_weights(request.folder):
             return str(request.folder), ""
@@ -71,7 +73,7 @@ def _build_random(adapter: Adapter, request: ModelRequest, reason: str) -> Model
     import torch
 
     folder = request.architecture or request.folder
-    if folder is None:
+    if folder is None and adapter.DESCRIPTION_FILE is not None:
         raise ModelError(
             f"No weights of {request.source} ({reason}) and no architecture to build with random ones. {HOW_TO_GET}, "
             "or set pretrained_model.architecture to a folder that describes it "

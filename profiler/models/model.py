@@ -23,6 +23,8 @@ class ModelRequest:
     folder: Path | None = None  # the source, where it is a local folder
     architecture: Path | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
+    input: str = "waveform"
+    base: Path | None = None  # the recipe's folder, from where a user's own module is imported
     tokens_per_second: float = 5.3
     seed: int = 0
     device: str = "cpu"

@@ -18,7 +18,7 @@ from profiler.shipped import shipped_architecture
 if TYPE_CHECKING:
     from profiler.models.model import Model, ModelRequest
 
-LIBRARIES = ("speechbrain", "transformers")
+LIBRARIES = ("speechbrain", "transformers", "module")
 
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$")
 
@@ -27,7 +27,7 @@ class Adapter(Protocol):
     """What a file for a library offers."""
 
     LIBRARY: str
-    DESCRIPTION_FILE: str  # the file that marks a folder of this library's format
+    DESCRIPTION_FILE: str | None  # the file that marks a folder of this library's format; None: not made of folders
 
     def interfaces(self) -> tuple[str, ...]:
         """Names that a recipe may give as `type`."""
@@ -38,8 +38,8 @@ class Adapter(Protocol):
     def load_pretrained(self, request: ModelRequest, source: str) -> Model:
         """The model with its weights, from a folder or a hub id, by the library's own loading code."""
 
-    def build_random(self, request: ModelRequest, folder: Path) -> Model:
-        """The model that a folder describes, with random weights."""
+    def build_random(self, request: ModelRequest, folder: Path | None) -> Model:
+        """The model that a folder (or the request alone) describes, with random weights."""
 
 
 def adapters() -> dict[str, Adapter]:
@@ -49,7 +49,7 @@ def adapters() -> dict[str, Adapter]:
 
 def adapter_for(kind: str) -> Adapter:
     """The adapter whose library has the interface `kind`."""
-    known = []
+    known: list[str] = []
     for adapter in adapters().values():
         if kind in adapter.interfaces():
             return adapter
@@ -64,9 +64,12 @@ def check_type(kind: str) -> None:
 
 def check_source(source: str, kind: str | None, base: Path) -> None:
     """Raise ModelError unless `source` is a folder that holds a model, or reads like a hub id."""
+    serving = [adapter_for(kind)] if kind else list(adapters().values())
+    wanted = [adapter.DESCRIPTION_FILE for adapter in serving if adapter.DESCRIPTION_FILE]
+    if not wanted:
+        return
     folder = local_folder(source, base)
     if folder is not None:
-        wanted = [adapter_for(kind).DESCRIPTION_FILE] if kind else [a.DESCRIPTION_FILE for a in adapters().values()]
         if not any((folder / name).is_file() for name in wanted):
             raise ModelError(
                 f"the folder {folder} holds no model: expected {' or '.join(wanted)} in it"

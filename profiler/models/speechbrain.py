@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.model import Model, ModelRequest
+from profiler.recipe.calls import to_yaml
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -57,7 +58,8 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     return _wrap(interface, request)
 
 
-def build_random(request: ModelRequest, folder: Path) -> Model:
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    assert folder is not None
     import torch
     from hyperpyyaml import load_hyperpyyaml
 
@@ -79,12 +81,12 @@ def _interface_class(name: str) -> Any:
     return getattr(module, name)
 
 
-def _overrides(request: ModelRequest, folder: Path | None) -> dict[str, Any]:
-    """The recipe's overrides, and the folder's own place for files that a description points to."""
+def _overrides(request: ModelRequest, folder: Path | None) -> str:
+    """The recipe's overrides, and the folder's own place for files that a description points to, as YAML."""
     overrides = dict(request.overrides)
     if folder is not None and "\narchitecture_folder:" in (folder / DESCRIPTION_FILE).read_text(encoding="utf-8"):
         overrides["architecture_folder"] = str(folder)
-    return overrides
+    return to_yaml(overrides) if overrides else ""
 
 
 def _first_line(error: Exception) -> str:
@@ -169,7 +171,9 @@ def _backbones_without_weights() -> Iterator[None]:
         return
     original = HFTransformersInterface._from_pretrained
 
-    def from_description(self: Any, source: str, save_path: str, cache_dir: str, device: Any = None, **more: Any) -> None:
+    def from_description(
+        self: Any, source: str, save_path: str, cache_dir: str, device: Any = None, **more: Any
+    ) -> None:
         folder = Path(source)
         if not folder.is_dir() or has_weights(folder):
             original(self, source, save_path, cache_dir, device=device, **more)
@@ -199,7 +203,7 @@ def _data_on_cpu() -> Iterator[None]:
         yield
         return
 
-    class DataOnCpu(TorchFunctionMode):
+    class DataOnCpu(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
             if func is torch.tensor:

@@ -13,12 +13,13 @@ torchaudio's own library loads nothing is touched.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 
 def ensure_torchaudio() -> bool:
     """Import torchaudio. True when its own native library loaded, False when it runs on pure Python."""
     try:
-        import torchaudio  # noqa: F401
+        import torchaudio
     except OSError:
         utils = sys.modules.get("torchaudio._extension.utils")
         if utils is None:
@@ -30,7 +31,7 @@ def ensure_torchaudio() -> bool:
     return bool(_extension._IS_TORCHAUDIO_EXT_AVAILABLE)
 
 
-def _tolerant(load_library):  # type: ignore[no-untyped-def]
+def _tolerant(load_library: Callable[[str], bool]) -> Callable[[str], bool]:
     def load_if_possible(name: str) -> bool:
         try:
             return bool(load_library(name))

@@ -1,6 +1,6 @@
 """Adapter for transformers: its Auto classes, on a hub id or a folder with config.json.
 
-The timed region is what a user of the library runs: feature extractor, model, and for a recogniser the decoding to text.
+The timed region is what a user of the library runs: feature extractor, model, and for a recogniser decoding to text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     return _wrap(module, request, source)
 
 
-def build_random(request: ModelRequest, folder: Path) -> Model:
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    assert folder is not None
     import transformers
 
     _quieten()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -31,7 +32,7 @@ def _sentence(detail: ErrorDetails) -> str:
         return f"unknown key.{nearest(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
     if kind == "missing":
         return f"missing. Expected {_describe(_key(detail))}"
-    expected = {
+    expected: Callable[[], str] | None = {
         "greater_than": lambda: f"a number greater than {context.get('gt'):g}",
         "greater_than_equal": lambda: f"a number of at least {context.get('ge'):g}",
         "less_than": lambda: f"a number below {context.get('lt'):g}",
@@ -61,7 +62,7 @@ def _show(value: Any) -> str:
 
 
 def _section_at(key: Key) -> type[BaseModel] | None:
-    section: Any = Recipe
+    section: type[BaseModel] | None = Recipe
     for part in key:
         if isinstance(part, int):
             continue
@@ -89,4 +90,3 @@ def _describe(key: Key) -> str:
         return field.description
     keys = _keys_at(key)
     return f"a section with {', '.join(keys)}" if keys else "a value"
-

@@ -11,9 +11,10 @@ from typing import Any
 from profiler.errors import AudioError, ModelError
 from profiler.models.registry import check_source, check_type
 from profiler.recipe.lines import Key
+from profiler.recipe.tags import is_served
 
 
-def check_inputs(values: dict[str, Any], base: Path, read_audio: bool) -> list[tuple[Key, str]]:
+def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bool) -> list[tuple[Key, str]]:
     """The keys whose target is not there or not usable, with a sentence each."""
     wrong: list[tuple[Key, str]] = []
     model = values.get("pretrained_model")
@@ -25,6 +26,9 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool) -> list[t
             except ModelError as error:
                 wrong.append((("pretrained_model", "type"), str(error)))
                 kind = None
+        if isinstance(source, str) and kind == "Module" and not trust and not is_served(source):
+            sentence = f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
+            wrong.append((("pretrained_model", "source"), sentence))
         if isinstance(source, str) and source:
             wrong += _check_folder(("pretrained_model", "source"), source, kind, base)
         if isinstance(architecture, str):

@@ -19,6 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from profiler.errors import UserError
 from profiler.nearest import nearest
+from profiler.recipe.calls import contains_call, evaluate, is_call
 from profiler.recipe.check import check_values
 from profiler.recipe.errors import Mistake, RecipeError
 from profiler.recipe.inputs import check_inputs
@@ -64,7 +65,7 @@ def load_recipe(
     outline = read_outline(text, str(path))
     if outline.unreadable:
         raise RecipeError(str(path), outline.mistakes)
-    source = _Source(path, text, outline, dict(overrides or {}))
+    source = _Source(path, text, outline, dict(overrides or {}), trust)
     mistakes = outline.mistakes + check_tags(outline, path, trust)
     recipe, wrong = _check(source, {}, "command line", runnable=not mistakes, read_audio=read_audio)
     if mistakes or wrong or recipe is None:
@@ -129,6 +130,7 @@ class _Source:
     text: str
     outline: Outline
     overrides: dict[str, Any]
+    trust: bool
 
     def mistake(self, key: Key, sentence: str) -> Mistake:
         return Mistake(sentence, dotted(key), str(self.path), self.outline.line_of(key))
@@ -148,7 +150,7 @@ def _check(
     if runnable:
         try:
             resolved = resolve_references(_Named(source.text, str(source.path)), nest(overrides))
-            values = _plain_values(resolved.getvalue())
+            values = _evaluated(_plain_values(resolved.getvalue()))
         except UserError:
             raise
         except Exception as error:
@@ -160,7 +162,7 @@ def _check(
     for name in source.outline.referenced - set(Recipe.model_fields):
         values.pop(name, None)
     recipe, wrong = check_values(values)
-    wrong += check_inputs(values, source.path.parent, read_audio)
+    wrong += check_inputs(values, source.path.parent, read_audio, source.trust)
     mistakes = []
     for key, sentence in wrong:
         name = dotted(key)
@@ -180,6 +182,18 @@ def _plain_values(text: str) -> Any:
     return yaml.load(text)
 
 
+def _evaluated(values: Any) -> Any:
+    """Run checked tags where a plain value is expected; the model's overrides keep theirs for the worker."""
+    if not contains_call(values):
+        return values
+    model = values.get("pretrained_model")
+    overrides = model.pop("overrides", None) if isinstance(model, dict) else None
+    evaluated = {name: evaluate(value) for name, value in values.items()}
+    if overrides is not None:
+        evaluated["pretrained_model"]["overrides"] = overrides
+    return evaluated
+
+
 def _is_call(values: Any, key: Key) -> bool:
     """True where the value at a key, or above it, only describes a tag."""
     for part in key:
@@ -187,7 +201,7 @@ def _is_call(values: Any, key: Key) -> bool:
             values = values[part]
         except (KeyError, IndexError, TypeError):
             return False
-        if isinstance(values, dict) and len(values) == 1 and str(next(iter(values))).startswith("!"):
+        if is_call(values) or (isinstance(values, dict) and "!ref" in values):
             return True
     return False
 

@@ -38,7 +38,12 @@ class PretrainedModel(Section):
     )
     overrides: dict[str, Any] = Field(
         default_factory=dict,
-        description="keys of the model's own configuration to change (hyperparams.yaml or config.json)",
+        description="keys of the model's own configuration to change (hyperparams.yaml or config.json); "
+        "for a class, its arguments",
+    )
+    input: Literal["waveform", "waveform_and_lengths"] = Field(
+        "waveform",
+        description="for a class: what its forward takes, [batch, samples] alone or with relative lengths [batch]",
     )
     tokens_per_second: PositiveSeconds = Field(
         5.3,

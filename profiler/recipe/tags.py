@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.recipe.calls import CALL_PREFIXES
 from profiler.recipe.errors import Mistake
 from profiler.recipe.lines import Outline, read_outline
 
 HARMLESS = ("!ref", "!copy", "!tuple", "!")
-CALLING = ("!new:", "!name:", "!module:", "!apply:", "!applyref:")
 INCLUDING = "!include:"
 
 # Model-building parts only. Left out on purpose: speechbrain.utils (it has a function that runs a shell command),
@@ -52,7 +52,7 @@ def check_tags(outline: Outline, path: Path, trust: bool) -> list[Mistake]:
             mistakes += _check_included(path.parent / tag[len(INCLUDING) :], path, line, trust)
         elif trust:
             continue
-        elif tag.startswith(CALLING):
+        elif tag.startswith(CALL_PREFIXES):
             target = tag.split(":", 1)[1]
             if not is_served(target):
                 mistakes.append(
@@ -73,9 +73,7 @@ def check_tags(outline: Outline, path: Path, trust: bool) -> list[Mistake]:
                 )
             )
         else:
-            mistakes.append(
-                Mistake(f"unknown tag `{tag}`; did you mean `!ref`?", file=str(path), line=line)
-            )
+            mistakes.append(Mistake(f"unknown tag `{tag}`; did you mean `!ref`?", file=str(path), line=line))
     return mistakes
 
 
@@ -84,9 +82,7 @@ def _check_included(included: Path, path: Path, line: int, trust: bool) -> list[
         text = included.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
-        return [
-            Mistake(f"cannot include {included}: {reason}", file=str(path), line=line)
-        ]
+        return [Mistake(f"cannot include {included}: {reason}", file=str(path), line=line)]
     if included.resolve() == path.resolve():
         return [Mistake("the recipe includes itself", file=str(path), line=line)]
     outline = read_outline(text, str(included))

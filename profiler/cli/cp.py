@@ -1,0 +1,47 @@
+"""Copy a shipped recipe to a file of your own, ready to run from there: relative paths in it are adjusted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+from profiler.errors import UserError
+from profiler.nearest import nearest
+from profiler.shipped import shipped_recipes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a recipe that `ls` lists")
+    parser.add_argument("file", metavar="FILE", type=Path, help="where to write the copy: a file, or a folder")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    recipes = shipped_recipes()
+    name = Path(arguments.name).name.removesuffix(".yaml")
+    if name not in recipes:
+        raise UserError(f"There is no shipped recipe `{arguments.name}`.{nearest(name, list(recipes))}")
+    source = recipes[name]
+    target = arguments.file / f"{name}.yaml" if arguments.file.is_dir() else arguments.file
+    if target.exists() and not arguments.force:
+        raise UserError(f"{target} is there already; choose another name, or replace it with --force.")
+    text = _move_paths(source.read_text(encoding="utf-8"), source.parent, target.parent)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text.replace(f"recipes/{name}.yaml", str(target)), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write {target}: {error.strerror}.") from None
+    print(f"Copied {name} to {target}. Edit it, then run: python profile.py {target}")
+    return 0
+
+
+def _move_paths(text: str, old: Path, new: Path) -> str:
+    """Paths in a recipe are relative to it: rewrite those that start with a dot for the new place."""
+
+    def moved(match: re.Match[str]) -> str:
+        path = os.path.relpath((old / match[2]).resolve(), new.resolve())
+        return match[1] + (path if path.startswith(".") else f"./{path}")
+
+    return re.sub(r"(?m)^(\s*(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#]+)", moved, text)

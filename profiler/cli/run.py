@@ -1,0 +1,121 @@
+"""Run a recipe: measure every cell, print the tables, write results, traces and tables to the log folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, recipe_path
+from profiler.device import check_device_name
+from profiler.errors import Interrupted, StorageError, UserError
+from profiler.recipe.load import load_recipe
+from profiler.runs import check_logdir, find_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_recipe(parser)
+    add_logdir(parser)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps (default: cpu)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
+    parser.add_argument("--resume", metavar="RUN", help="measure what a run lacks: its folder, its id, or latest")
+    add_json(parser, "the results")
+    parser.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    path = recipe_path(arguments.recipe)
+    check_device_name(arguments.device)
+    if arguments.threads is not None and arguments.threads < 1:
+        raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
+    loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust)
+    check_logdir(arguments.logdir)
+    resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
+
+    from rich.console import Console
+
+    from profiler.execution.display import make_display
+    from profiler.execution.run import Execution, Options
+    from profiler.report.write import write_views
+
+    display = make_display(arguments.quiet, Console(stderr=True))
+    options = Options(
+        logdir=arguments.logdir,
+        device=arguments.device,
+        threads=arguments.threads,
+        command=shlex.join(["profile.py", *sys.argv[1:]]),
+        resume=resume,
+    )
+    try:
+        execution = Execution(loaded, options, display)
+        _stop_on_signals(execution)
+        interrupted = False
+        try:
+            results = execution.execute()
+        except KeyboardInterrupt:
+            interrupted, results = True, execution.file.results
+    finally:
+        display.close()
+    folder = execution.folder
+    problem = None
+    try:
+        (folder / "recipe.yaml").write_text(loaded.text, encoding="utf-8")
+        write_views(results, folder)
+    except (OSError, StorageError) as error:
+        problem = error
+    if arguments.json:
+        print(json.dumps(results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
+    else:
+        _print_end(execution)
+    if problem is not None:
+        raise StorageError(f"The results are whole, but their views could not be written: {problem}")
+    if interrupted:
+        raise Interrupted(
+            f"interrupted; what was measured is in {folder}.\n"
+            f"  go on with: python profile.py {arguments.recipe} --resume {folder.name}"
+        )
+    return 1 if results.failed else 0
+
+
+def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
+    """`latest` means the latest run of this recipe."""
+    if name == "latest":
+        runs = sorted(path.parent for path in (logdir / recipe).glob("*/results.json"))
+        if not runs:
+            raise UserError(f"There is no run of {recipe} in {logdir} to resume.")
+        return runs[-1]
+    return find_run(name, logdir)
+
+
+def _stop_on_signals(execution: object) -> None:
+    """First Ctrl-C (or SIGTERM): end in order. Second: end at once, leaving no worker behind."""
+    seen = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            execution.workers.kill_now()  # type: ignore[attr-defined]
+            os._exit(130)
+        seen = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _print_end(execution: object) -> None:
+    from profiler.report.markdown import render
+
+    folder, results = execution.folder, execution.file.results  # type: ignore[attr-defined]
+    print()
+    print(render(results))
+    print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
+    logdir = execution.options.logdir  # type: ignore[attr-defined]
+    where = "" if logdir == Path("logs") else f" --logdir {logdir}"
+    if any(cell.trace for cell in results.cells):
+        print(f"Traces:  python profile.py tensorboard{where}")

@@ -1,0 +1,31 @@
+"""Open the log folder in TensorBoard: scalars and tables of every run, traces in its profiler plugin.
+
+Further arguments are handed to TensorBoard, for example: profile.py tensorboard --port 6007
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from profiler.cli.options import add_logdir
+from profiler.errors import UserError
+from profiler.runs import list_runs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_logdir(parser)
+    parser.add_argument("--port", type=int, default=6006, help="where to serve (default: %(default)s)")
+    parser.add_argument("--host", default="localhost", help="for whom to serve (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.logdir.is_dir():
+        raise UserError(f"There is no log folder {arguments.logdir}. `python profile.py RECIPE` makes one.")
+    runs = list_runs(arguments.logdir)
+    print(f"{len(runs)} run(s) in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr)
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(arguments.logdir)]
+    command += ["--port", str(arguments.port), "--host", arguments.host]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)

@@ -1,0 +1,198 @@
+"""What machine this is and in what state: recorded with every run. Needs no torch.
+
+Everything is read, nothing guessed: what cannot be read here is null.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from profiler import __version__
+from profiler.execution.settings import allowed_cpus
+from profiler.shipped import shipped_folder
+
+SYS = Path("/sys")
+PROC = Path("/proc")
+
+
+def read_environment() -> dict[str, Any]:
+    """All that is recorded about the machine at the start of a run, but for the reference workload."""
+    return {
+        "host": socket.gethostname(),
+        "cpu": cpu_name(),
+        "cores": len(allowed_cpus()),
+        "physical_cores": psutil.cpu_count(logical=False),
+        "memory_bytes": psutil.virtual_memory().total,
+        "memory_available_bytes": available_memory(),
+        "memory_limit_bytes": memory_limit(),
+        "gpu": read_gpus(),
+        "os": platform.platform(),
+        "python": platform.python_version(),
+        "packages": read_packages(),
+        "profiler": {"version": __version__, **read_commit(shipped_folder())},
+        **read_state(),
+    }
+
+
+def read_state() -> dict[str, Any]:
+    """What changes while a run goes on."""
+    return {
+        "load": list(os.getloadavg()),
+        "governor": _read(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "frequency_mhz": _frequency(),
+        "temperature_c": _temperature(),
+    }
+
+
+def cpu_name() -> str | None:
+    facts: dict[str, str] = {}
+    for line in (_read(PROC / "cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        facts.setdefault(name.strip().lower(), value.strip())
+    # ARM boards name the board or the chip, not the processor.
+    return next((facts[name] for name in ("model name", "hardware", "model") if facts.get(name)), platform.processor())
+
+
+def available_memory() -> int:
+    """Bytes a new process could take now: what the kernel calls available, within cgroup and process limits."""
+    available = psutil.virtual_memory().available
+    limit = memory_limit()
+    if limit is not None:
+        available = min(available, max(0, limit - (_cgroup_usage() or 0)))
+    return int(available)
+
+
+def memory_limit() -> int | None:
+    """The tightest limit below the machine's memory: cgroup or address space; None where there is none."""
+    limits = [value for value in (_cgroup_value("max"), _process_limit()) if value is not None]
+    total = psutil.virtual_memory().total
+    smaller = [value for value in limits if value < total]
+    return min(smaller) if smaller else None
+
+
+def _process_limit() -> int | None:
+    soft = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    finite = [value for value in soft if value != resource.RLIM_INFINITY]
+    return min(finite) if finite else None
+
+
+def _cgroup_usage() -> int | None:
+    return _cgroup_value("usage")
+
+
+CGROUP_FILES = {
+    "max": ("memory.max", "memory.limit_in_bytes"),
+    "usage": ("memory.current", "memory.usage_in_bytes"),
+}
+
+
+def _cgroup_value(kind: str) -> int | None:
+    """The smallest value over this process's memory cgroup and those above it; version 2 or 1."""
+    new, old = CGROUP_FILES[kind]
+    for line in (_read(PROC / "self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "" and (SYS / "fs/cgroup/cgroup.controllers").exists():
+            root, name = SYS / "fs/cgroup", new
+        elif "memory" in controllers.split(","):
+            root, name = SYS / "fs/cgroup/memory", old
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        values = []
+        for place in (folder, *folder.parents):
+            text = _read(place / name)
+            if text and text.isdigit():
+                values.append(int(text))
+            if place == root or (kind == "usage" and values):
+                break
+        if values:
+            return min(values)
+    return None
+
+
+def throttle_counts() -> int:
+    """How often the kernel or the processor held this process back so far; only differences mean something."""
+    count = 0
+    for line in (_read(SYS / "fs/cgroup/cpu.stat") or _read(SYS / "fs/cgroup/cpu/cpu.stat") or "").splitlines():
+        if line.startswith("nr_throttled "):
+            count += int(line.split()[1])
+    for file in (SYS / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"):
+        count += int(_read(file) or 0)
+    return count
+
+
+def _frequency() -> float | None:
+    frequency = psutil.cpu_freq()
+    return round(frequency.current, 1) if frequency and frequency.current else None
+
+
+def _temperature() -> float | None:
+    readings = [
+        reading.current
+        for readings in getattr(psutil, "sensors_temperatures", dict)().values()
+        for reading in readings
+        if reading.current
+    ]
+    return max(readings) if readings else None
+
+
+def read_gpus() -> list[dict[str, Any]]:
+    """NVIDIA GPUs, their driver and who else uses them, as nvidia-smi tells."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    gpus: list[dict[str, Any]] = [
+        dict(zip(("name", "driver", "memory", "uuid"), row, strict=False))
+        for row in _nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
+    ]
+    processes = _nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
+    for gpu in gpus:
+        gpu["processes"] = sum(1 for row in processes if row and row[0] == gpu.get("uuid"))
+    return gpus
+
+
+def _nvidia_smi(query: str) -> list[list[str]]:
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, timeout=5, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
+
+
+def read_packages() -> dict[str, str]:
+    """Every installed distribution with its version."""
+    found = {found.metadata["Name"]: found.version for found in importlib.metadata.distributions()}
+    return {name: found[name] for name in sorted(filter(None, found), key=str.lower)}
+
+
+def read_commit(folder: Path) -> dict[str, Any]:
+    """The project's commit and whether files differ from it; empty outside a checkout."""
+    if not (folder / ".git").exists() or shutil.which("git") is None:
+        return {"commit": None}
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return {"commit": None}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None

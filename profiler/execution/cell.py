@@ -1,0 +1,118 @@
+"""What is known of a cell so far, and the result made of it. Each round adds samples to those before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from profiler.measure.statistics import percentiles, summarize
+from profiler.measure.verdict import judge
+from profiler.plan import Cell
+from profiler.results import CellResult, Latency, PeakMemory
+
+
+@dataclass
+class CellState:
+    """Raw material of one cell."""
+
+    cell: Cell
+    rounds: list[list[float]] = field(default_factory=list)
+    device_rounds: list[list[float]] = field(default_factory=list)
+    warmup: list[float] = field(default_factory=list)
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+    stopped_by: str = ""
+    seconds_of_audio: float = 0.0
+    share_of_padding: float = 0.0
+    memory: PeakMemory | None = None
+    trace: str | None = None
+    trace_reason: str | None = None
+    failure: str | None = None
+    skip: str | None = None
+
+    @property
+    def samples(self) -> list[float]:
+        return [sample for values in self.rounds for sample in values]
+
+    def add_timing(self, result: dict[str, Any], condition: dict[str, Any]) -> None:
+        self.rounds.append(result["samples"])
+        self.device_rounds.append(result["device_samples"])
+        self.warmup += result["warmup"]
+        self.stopped_by = result["stopped_by"]
+        self.seconds_of_audio = result["seconds_of_audio"]
+        self.share_of_padding = result["share_of_padding"]
+        self.conditions.append(condition)
+
+    @classmethod
+    def from_result(cls, cell: Cell, result: CellResult) -> CellState:
+        """Take up a cell of an earlier, interrupted run. A failed cell starts anew."""
+        state = cls(cell)
+        latency = result.latency_s
+        if result.status == "ok" and latency is not None:
+            left = list(latency.samples)
+            for count in latency.rounds:
+                state.rounds.append(left[:count])
+                left = left[count:]
+            state.warmup, state.stopped_by = list(latency.warmup), latency.stopped_by
+            state.conditions = list(result.conditions)
+            state.seconds_of_audio = result.input.get("seconds_of_audio", cell.audio_seconds)
+            state.share_of_padding = result.input.get("share_of_padding", 0.0)
+            state.memory, state.trace, state.trace_reason = (
+                result.peak_memory_bytes,
+                result.trace,
+                result.trace_reason,
+            )
+            if result.device_time_s:
+                state.device_rounds = [result.device_time_s["samples"]]
+        return state
+
+    def result(self, width: float, timed_region: str, input_name: str) -> CellResult:
+        cell = self.cell
+        made = CellResult(
+            variant=cell.variant, seconds=cell.seconds, batch_size=cell.batch_size, status="ok", reason=None
+        )
+        if self.skip is not None:
+            made.status, made.reason = "skipped", self.skip
+            return made
+        if self.failure is not None:
+            made.status, made.reason = "failed", self.failure
+        made.peak_memory_bytes = self.memory
+        made.trace, made.trace_reason = self.trace, self.trace_reason
+        if self.samples:
+            self._put_timing(made, width)
+            made.timed_region = timed_region
+            made.input = {
+                "audio": input_name,
+                "seconds_of_audio": self.seconds_of_audio,
+                "share_of_padding": self.share_of_padding,
+            }
+        return made
+
+    def _put_timing(self, made: CellResult, width: float) -> None:
+        summary = summarize(self.samples)
+        made.latency_s = Latency(
+            median=summary.median,
+            mean=summary.mean,
+            std=summary.std,
+            min=summary.min,
+            ci95=summary.ci95,
+            n=summary.n,
+            samples=self.samples,
+            rounds=[len(values) for values in self.rounds],
+            warmup=self.warmup,
+            stopped_by=self.stopped_by,
+            percentiles=percentiles(self.samples),
+        )
+        made.rtf = summary.median / self.seconds_of_audio
+        made.rtfx = 1.0 / made.rtf if made.rtf > 0 else None
+        made.verdict, made.verdict_reasons = judge(self.rounds, self.conditions, width)
+        made.conditions = self.conditions
+        on_device = [sample for values in self.device_rounds for sample in values]
+        if on_device:
+            device = summarize(on_device)
+            made.device_time_s = {
+                "median": device.median,
+                "ci95": list(device.ci95),
+                "n": device.n,
+                "samples": on_device,
+                "rtf": device.median / self.seconds_of_audio,
+            }

@@ -1,0 +1,62 @@
+"""How the machine was while a job ran: CPU time taken by others, stolen by the hypervisor, throttling.
+
+Read before and after a job from the kernel's counters: nothing runs beside the job.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.environment import throttle_counts
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """CPU seconds since boot, and what our own processes had of them."""
+
+    clock: float
+    busy: float
+    stolen: float
+    ours: float
+    throttled: int
+
+
+def read_counters(worker_pid: int) -> Counters:
+    busy = stolen = 0.0
+    try:
+        # user nice system idle iowait irq softirq steal
+        fields = [int(value) / TICKS for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        busy, stolen = fields[0] + fields[1] + fields[2] + fields[5] + fields[6], fields[7]
+    except (OSError, ValueError, IndexError):
+        pass
+    own = os.times()
+    ours = own.user + own.system + _with_children(worker_pid)
+    return Counters(time.monotonic(), busy, stolen, ours, throttle_counts())
+
+
+def _with_children(pid: int) -> float:
+    """CPU seconds of a process and of its ended children."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = stat.rsplit(")", 1)[1].split()
+    return sum(int(value) for value in fields[11:15]) / TICKS
+
+
+def between(before: Counters, after: Counters) -> dict[str, Any]:
+    """What happened from one reading to the next, in CPUs (1.0 = one CPU all the time)."""
+    wall = max(after.clock - before.clock, 1e-6)
+    others = (after.busy - before.busy) - (after.ours - before.ours)
+    return {
+        "wall_s": round(wall, 3),
+        "other_cpus": round(max(0.0, others) / wall, 3),
+        "stolen_cpus": round(max(0.0, after.stolen - before.stolen) / wall, 3),
+        "throttled": max(0, after.throttled - before.throttled),
+    }

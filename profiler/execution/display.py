@@ -1,0 +1,143 @@
+"""What a person sees while a run goes on: a live line in a terminal, plain lines elsewhere, nothing with --quiet.
+
+The display only moves when something happened, at most twice a second: it must not take CPU time from the cell.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from profiler.plan import Cell
+from profiler.report.figures import memory_text, rtf_text
+from profiler.results import CellResult, Model
+from profiler.units import clock_text, seconds_text
+
+
+class Display:
+    """Shows nothing: the base for the others, and what --quiet uses."""
+
+    def begin(self, steps: int) -> None:
+        """The number of steps (cells x rounds) is known."""
+
+    def model(self, model: Model) -> None:
+        """A model was loaded."""
+
+    def status(self, text: str) -> None:
+        """Something other than timing is going on."""
+
+    def note(self, text: str) -> None:
+        """Something to know about the run."""
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        """A cell starts in round `number`."""
+
+    def progress(self, event: dict[str, Any]) -> None:
+        """A worker reports how far it is."""
+
+    def cell_done(self, result: CellResult, number: int) -> None:
+        """A cell has been measured, skipped, or failed."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class Lines(Display):
+    """One line for each thing that happened."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.started = time.monotonic()
+        self.steps = self.done = 0
+        self.left: float | None = None
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def begin(self, steps: int) -> None:
+        self.steps = steps
+
+    def model(self, model: Model) -> None:
+        total = model.parameters.get("total")
+        self._print(f"{model.variant}: {model.source} ({model.type}), {total:,} parameters, {model.weights} weights")
+
+    def note(self, text: str) -> None:
+        self._print(f"note: {text}", "yellow")
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        self.left = left
+
+    def cell_done(self, result: CellResult, number: int) -> None:
+        self.done += 1
+        left = f", about {clock_text(self.left)} left" if self.left else ""
+        place = f"[{self.done}/{self.steps}, {clock_text(time.monotonic() - self.started)}{left}]"
+        self._print(f"{place} {describe(result, number)}", None if result.status == "ok" else "red")
+
+
+class Live(Lines):
+    """A progress bar below the lines: cell, calls so far, figure so far, time left."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.bar = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self.task = self.bar.add_task("starting", total=None)
+        self.current = ""
+        self.bar.start()
+
+    def begin(self, steps: int) -> None:
+        super().begin(steps)
+        self._show("", total=steps)
+
+    def status(self, text: str) -> None:
+        self._show(f"{self.current}  {text}".strip())
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        super().cell(cell, number, left)
+        self.current = f"{cell.variant} {cell.seconds:g} s x {cell.batch_size}, round {number + 1}"
+        self._show(f"{self.current}  warming up")
+
+    def progress(self, event: dict[str, Any]) -> None:
+        calls, latency = event["calls"], seconds_text(event["latency"])
+        self._show(f"{self.current}  {calls} calls, {latency} a call" if calls else f"{self.current}  warming up")
+
+    def cell_done(self, result: CellResult, number: int) -> None:
+        super().cell_done(result, number)
+        self.current = ""
+        self.bar.advance(self.task)
+        self._show("")
+
+    def close(self) -> None:
+        self.bar.stop()
+
+    def _show(self, text: str, **changes: Any) -> None:
+        left = f"  ({clock_text(self.left)} left)" if self.left else ""
+        self.bar.update(self.task, description=f"{text}{left}", **changes)
+        self.bar.refresh()
+
+
+def describe(result: CellResult, number: int) -> str:
+    """'float32 1 s x 4: RTF 0.107, 428 ms a call, 0.95 GB'."""
+    place = f"{result.variant} {result.seconds:g} s x {result.batch_size}"
+    if result.status != "ok":
+        return f"{place}: {result.status}, {result.reason}"
+    assert result.latency_s is not None
+    parts = [f"RTF {rtf_text(result)}", f"{seconds_text(result.latency_s.median)} a call ({result.latency_s.n} calls)"]
+    if number == 0 and result.peak_memory_bytes is not None:
+        parts.append(memory_text(result))
+    return f"{place}: {', '.join(parts)}"
+
+
+def make_display(quiet: bool, console: Console) -> Display:
+    if quiet:
+        return Display()
+    return Live(console) if console.is_terminal else Lines(console)

@@ -1,0 +1,159 @@
+"""The parent's side of a worker: starts it, asks it, notices when it dies or hangs, ends it with all its children."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import ModelError, WorkerError
+from profiler.execution.channel import Channel, Message
+from profiler.execution.job import Job
+from profiler.execution.settings import worker_environment
+
+OnEvent = Callable[[Message], None]
+GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
+
+
+class JobFailed(WorkerError):
+    """A job ended without a result; the message says why, in the words of a table."""
+
+
+class WorkerHandle:
+    """One worker process with its channel."""
+
+    def __init__(self, log: Path, threads: int) -> None:
+        their_read, our_write = os.pipe()
+        our_read, their_write = os.pipe()
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "profiler.execution.worker", str(their_read), str(their_write)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(their_read, their_write),
+                env=worker_environment(threads),
+                start_new_session=True,  # a group of its own: Ctrl-C reaches only us, and we can end all of it at once
+            )
+        os.close(their_read)
+        os.close(their_write)
+        self.channel = Channel(our_read, our_write)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def load(self, model: Message, audio: Path | None, timeout: float) -> Message:
+        """Have the model loaded; raises ModelError when the user can mend what is wrong."""
+        answer = self._ask(
+            {"do": "load", "model": model, "audio": str(audio) if audio else None}, timeout, "loading the model"
+        )
+        if answer["event"] == "error":
+            if answer["user"]:
+                raise ModelError(answer["message"])
+            raise WorkerError(f"Loading the model failed: {answer['message']}. The worker's log is {self.log}.")
+        loaded: Message = answer["model"]
+        return loaded
+
+    def run(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> dict[str, Any]:
+        """Have a job done; raises JobFailed when it dies, hangs or raises."""
+        self._send({"do": "job", "job": job.to_message(), "fork": fork})
+        deadline = time.monotonic() + timeout
+        child: int | None = None
+        result: dict[str, Any] | None = None
+        problem = ""
+        while True:
+            try:
+                event = self.channel.receive(deadline - time.monotonic())
+            except TimeoutError:
+                if problem:  # ended already, and still no word: the worker itself hangs
+                    self.kill()
+                    raise JobFailed(problem) from None
+                problem = f"no result within {timeout:g} s (measure.limit)"
+                self._end_job(child)
+                deadline = time.monotonic() + GRACE_SECONDS
+                continue
+            if event is None:
+                raise JobFailed(problem or self._how_it_died())
+            kind = event["event"]
+            if kind == "started":
+                child = event["pid"]
+            elif kind == "result":
+                result = event["result"]
+            elif kind == "error":
+                problem = problem or event["message"]
+            elif kind == "ended":
+                if result is not None and not problem:
+                    return result
+                raise JobFailed(problem or _signal_sentence(event["signal"]))
+            else:
+                on_event(event)
+            if not fork and (result is not None or problem):
+                if result is not None:
+                    return result
+                raise JobFailed(problem)
+
+    def _end_job(self, child: int | None) -> None:
+        if child is None:
+            self.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+    def _ask(self, request: Message, timeout: float, doing: str) -> Message:
+        self._send(request)
+        try:
+            answer = self.channel.receive(timeout)
+        except TimeoutError:
+            self.kill()
+            raise WorkerError(
+                f"No answer within {timeout:g} s while {doing}. The worker's log is {self.log}."
+            ) from None
+        if answer is None:
+            raise WorkerError(f"The worker died while {doing}: {self._how_it_died()}. Its log is {self.log}.")
+        return answer
+
+    def _send(self, request: Message) -> None:
+        try:
+            self.channel.send(request)
+        except BrokenPipeError:
+            raise JobFailed(self._how_it_died()) from None
+
+    def _how_it_died(self) -> str:
+        try:
+            code = self.process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "the worker closed its channel"
+        return _signal_sentence(-code) if code < 0 else f"the worker ended with status {code}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """End the worker and whatever it started, at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        if self.alive:
+            self.kill()
+        self.channel.close()
+
+
+def _signal_sentence(number: int | None) -> str:
+    if not number:
+        return "the worker ended without a result"
+    name = signal.Signals(number).name
+    if number == signal.SIGKILL:
+        return "killed by SIGKILL; out of memory is the usual cause"
+    return f"killed by {name}"

@@ -1,0 +1,295 @@
+"""Executes a plan: rounds over cells, passes over a cell, results written after each.
+
+    load model, reference workload
+    round 1, each cell (shuffled, smaller before larger):   time | memory | trace     each in a process of its own
+    round 2 and on, each cell (shuffled):                   time
+    reference workload
+
+The parent sleeps while a job runs, survives its death, and goes on with the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler import __version__, warnings
+from profiler.environment import available_memory, read_environment, read_state
+from profiler.errors import ModelError, WorkerError
+from profiler.execution import conditions
+from profiler.execution.cell import CellState
+from profiler.execution.display import Display
+from profiler.execution.handle import JobFailed
+from profiler.execution.job import Job, Pass
+from profiler.execution.predict import predict_round_seconds, reason_to_skip
+from profiler.execution.resume import check_resumable
+from profiler.execution.settings import allowed_cpus, recorded_settings
+from profiler.execution.workers import Workers
+from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
+from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Recipe
+from profiler.results import Model, PeakMemory, Results, ResultsFile, Run
+from profiler.runs import new_run_folder, now
+
+REFERENCE_SECONDS = 60.0
+REFERENCE_DRIFT = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says about a run, beside the recipe."""
+
+    logdir: Path = Path("logs")
+    device: str = "cpu"
+    threads: int | None = None
+    command: str = ""
+    resume: Path | None = None
+
+
+class Execution:
+    """One run, from an empty folder (or an interrupted run) to its results."""
+
+    def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
+        self.loaded = loaded
+        self.recipe = loaded.recipe
+        self.options = options
+        self.display = display
+        self.plan: Plan = make_plan(self.recipe)
+        self.threads = {
+            variant.name: variant.threads or options.threads or len(allowed_cpus()) for variant in self.recipe.variants
+        }
+        earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
+        self.folder = options.resume or new_run_folder(options.logdir, loaded.name)
+        self.file = ResultsFile(self.folder, earlier or self._new_results())
+        self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
+        self.workers = Workers(loaded, self.folder, options.device, self.threads)
+        self.workers.on_load = self._loaded
+        self._planned: list[tuple[int, Cell]] = []
+
+    # -- the run
+
+    def execute(self) -> Results:
+        """Measure what is missing. An interruption is marked in the results, then raised again."""
+        results = self.file.results
+        results.run.status, results.run.finished = "running", None
+        try:
+            self._start()
+            for number in range(self.recipe.measure.rounds):
+                for variant in self.recipe.variants:
+                    self._round(number, variant.name)
+            self._finish()
+        except KeyboardInterrupt:
+            self.workers.close()
+            results.run.status = "interrupted"
+            results.run.finished = now()
+            self.file.write()
+            raise
+        finally:
+            self.workers.close()
+        return results
+
+    def _start(self) -> None:
+        results = self.file.results
+        first = self.recipe.variants[0].name
+        try:
+            self.display.status(f"loading {self.recipe.pretrained_model.source}")
+            self.workers.ready(first)
+        except ModelError:
+            if not self.options.resume:  # nothing was measured: leave no empty run behind
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        except WorkerError as error:
+            self._fail_variant(first, str(error))
+        else:
+            self.display.status("reference workload")
+            results.environment["reference"] = self.workers.reference(first, REFERENCE_SECONDS)
+        for text in self._warnings_at_start():
+            self._note(text)
+        for cell, reason in self.plan.skipped.items():
+            self.states[cell].skip = reason
+        for state in self.states.values():
+            if state.skip is not None:
+                self._put(state)
+        self.file.write()
+        self._planned = [
+            (number, cell)
+            for number in range(self.recipe.measure.rounds)
+            for cell in self.plan.to_measure
+            if len(self.states[cell].rounds) <= number
+        ]
+        self.display.begin(len(self._planned))
+
+    def _round(self, number: int, variant: str) -> None:
+        cells = [cell for cell in self.plan.to_measure if cell.variant == variant]
+        seed = self.recipe.measure.seed
+        order = first_round_order(cells, seed) if number == 0 else later_round_order(cells, seed, number)
+        for cell in order:
+            state = self.states[cell]
+            if state.failure is None and state.skip is None and len(state.rounds) <= number:
+                self._cell(number, state)
+            if (number, cell) in self._planned:
+                self._planned.remove((number, cell))
+
+    def _cell(self, number: int, state: CellState) -> None:
+        recipe = self.loaded.by_variant[state.cell.variant]
+        if number == 0:
+            state.skip = self._reason_to_skip(state.cell, recipe)
+        if state.skip is None:
+            self.display.cell(state.cell, number, self._time_left())
+            try:
+                self._passes(number, state, recipe)
+            except JobFailed as error:
+                state.failure = str(error) if number == 0 else f"in round {number + 1}: {error}"
+            except (ModelError, WorkerError) as error:
+                self._fail_variant(state.cell.variant, str(error))
+        result = self._put(state)
+        self.display.cell_done(result, number)
+
+    def _passes(self, number: int, state: CellState, recipe: Recipe) -> None:
+        """Time first, so that a figure is there early; memory and trace in the first round only."""
+        variant, limit = state.cell.variant, recipe.measure.limit
+        before = conditions.read_counters(self.workers.pid(variant))
+        timing = self.workers.run(variant, self._job("time", number, state, recipe), limit, self.display.progress)
+        after = conditions.read_counters(self.workers.pid(variant)) if self.workers.can_fork else before
+        state.add_timing(timing, conditions.between(before, after))
+        if number > 0:
+            return
+        self.display.status("memory")
+        memory = self.workers.run(variant, self._job("memory", number, state, recipe), limit, self.display.progress)
+        state.memory = PeakMemory(**memory)
+        if recipe.profiling_dimensions.export_logs:
+            self.display.status("trace")
+            try:
+                traced = self.workers.run(
+                    variant, self._job("trace", number, state, recipe), limit, self.display.progress
+                )
+                state.trace = f"{state.cell.folder}/{traced['files'][-1]}"
+            except JobFailed as error:
+                state.trace_reason = str(error)
+
+    def _job(self, kind: Pass, number: int, state: CellState, recipe: Recipe) -> Job:
+        measure = recipe.measure
+        return Job(
+            kind=kind,
+            threads=self.threads[state.cell.variant],
+            device=self.options.device,
+            seconds=state.cell.seconds,
+            batch_size=state.cell.batch_size,
+            seed=measure.seed + 1000 * number,
+            padding=recipe.profiling_dimensions.padding,
+            warmup=measure.warmup,
+            min_calls=measure.min_calls,
+            width=measure.width,
+            budget=measure.budget / measure.rounds,
+            earlier=tuple(state.samples),
+            trace=recipe.trace.model_dump() if kind == "trace" else None,
+            folder=str(self.folder / state.cell.folder),
+        )
+
+    def _finish(self) -> None:
+        results = self.file.results
+        start = results.environment.get("reference")
+        if any(state.samples for state in self.states.values()):
+            self.display.status("reference workload")
+            end = self.workers.reference(self.recipe.variants[0].name, REFERENCE_SECONDS)
+            results.environment["reference_at_end"] = end
+            if start and end:
+                change = end["gflops"] / start["gflops"] - 1
+                if abs(change) > REFERENCE_DRIFT:
+                    self._note(warnings.reference_drift(change))
+        results.environment["at_end"] = read_state()
+        results.run.status = "complete"
+        results.run.finished = now()
+        self.file.write()
+
+    # -- pieces
+
+    def _new_results(self) -> Results:
+        return Results(
+            run=Run(
+                id=self.folder.name,
+                recipe=str(self.loaded.path),
+                recipe_sha256=hashlib.sha256(self.loaded.text.encode()).hexdigest(),
+                command=self.options.command,
+                started=now(),
+                profiler_version=__version__,
+                resolved=self.recipe.model_dump(mode="json"),
+            ),
+            environment={
+                **read_environment(),
+                "threads": self.threads[self.recipe.variants[0].name],
+                "device": self.options.device,
+                "settings": {name: recorded_settings(count) for name, count in self.threads.items()},
+            },
+        )
+
+    def _state(self, cell: Cell, earlier: Results | None) -> CellState:
+        found = earlier.cell(cell.variant, cell.seconds, cell.batch_size) if earlier else None
+        return CellState.from_result(cell, found) if found else CellState(cell)
+
+    def _loaded(self, variant: str, facts: dict[str, Any]) -> None:
+        wanted = self.loaded.by_variant[variant].pretrained_model
+        model = Model(variant=variant, source=wanted.source, type=wanted.type, **facts)
+        models = self.file.results.models
+        known = self.file.results.model(variant)
+        if known is None:
+            models.append(model)
+            for note in model.notes:
+                self._note(note)
+        elif known.weights != model.weights:
+            raise ModelError(
+                f"The earlier cells of this run were measured with {known.weights} weights, "
+                f"but now there are {model.weights} ones. Start a new run."
+            )
+        self.display.model(model)
+
+    def _put(self, state: CellState) -> Any:
+        model = self.file.results.model(state.cell.variant)
+        output = model.output if model else "the model's final output"
+        audio = self.recipe.profiling_dimensions.example_audio
+        result = state.result(
+            self.loaded.by_variant[state.cell.variant].measure.width,
+            f"waveforms in memory to {output}",
+            Path(audio).name if audio else "random data",
+        )
+        self.file.put(result)
+        return result
+
+    def _fail_variant(self, variant: str, reason: str) -> None:
+        """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on."""
+        for state in self.states.values():
+            if state.cell.variant == variant and state.skip is None:
+                state.failure = reason
+                self._put(state)
+
+    def _reason_to_skip(self, cell: Cell, recipe: Recipe) -> str | None:
+        model = self.file.results.model(cell.variant)
+        rate = (model.sample_rate if model else None) or 16000
+        return reason_to_skip(cell, list(self.states.values()), recipe, available_memory(), rate)
+
+    def _time_left(self) -> float | None:
+        states = list(self.states.values())
+        estimates = [predict_round_seconds(cell, states, self.recipe, number) for number, cell in self._planned]
+        return sum(value for value in estimates if value is not None) if all(estimates) else None
+
+    def _warnings_at_start(self) -> list[str]:
+        environment, found = self.file.results.environment, []
+        load = environment["load"][0]
+        if load > 0.5 * environment["cores"]:
+            found.append(warnings.busy_at_start(load, environment["cores"]))
+        if environment.get("governor") not in (None, "performance"):
+            found.append(warnings.governor(environment["governor"]))
+        others = sum(gpu.get("processes", 0) for gpu in environment.get("gpu") or [])
+        if others and self.options.device.startswith("cuda"):
+            found.append(warnings.gpu_shared(others))
+        if self.recipe.profiling_dimensions.example_audio is None:
+            found.append(warnings.RANDOM_DATA)
+        return found
+
+    def _note(self, text: str) -> None:
+        if text not in self.file.results.run.notes:
+            self.file.results.run.notes.append(text)
+        self.display.note(text)

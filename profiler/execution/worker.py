@@ -1,0 +1,156 @@
+"""The worker process: loads one model, then does jobs. Started as `python -m profiler.execution.worker`.
+
+On a CPU each job runs in a fork of this process: the loaded model is there within milliseconds, and nothing a job does
+(caches, memory, a crash) reaches the next one. That only works while this process itself has never run an operation on
+several threads, because threads do not survive a fork; so it loads the model on one thread and computes nothing.
+Where a fork is not possible (a GPU context), a worker does one job in itself and the parent starts another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.errors import ProfilerError
+from profiler.execution.channel import Channel, Message
+from profiler.execution.job import Job, run_job
+
+if TYPE_CHECKING:
+    from profiler.audio import Speech
+    from profiler.models.model import Model
+
+PATHS = ("folder", "architecture", "base")  # of a ModelRequest, as text on the way
+PR_SET_PDEATHSIG = 1
+OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
+
+
+class Worker:
+    """What the process holds between requests."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.model: Model | None = None
+        self.speech: Speech | None = None
+
+    def serve(self) -> None:
+        """Answer requests until the parent closes the channel."""
+        while (request := self.channel.receive()) is not None:
+            if request["do"] == "load":
+                self._answer(lambda request=request: self._load(request))
+            elif request["do"] == "job":
+                job = Job.from_message(request["job"])
+                if request["fork"]:
+                    self._in_fork(job)
+                else:
+                    self._answer(lambda job=job: self._job(job))
+
+    def _answer(self, work: Any) -> bool:
+        """Do the work and send its result, or what went wrong in a sentence; the traceback goes to the log."""
+        try:
+            self.channel.send(work())
+        except ProfilerError as error:
+            self.channel.send({"event": "error", "user": error.exit_code == 2, "message": str(error)})
+        except MemoryError:
+            self.channel.send({"event": "error", "user": False, "message": "out of memory"})
+        except Exception as error:
+            traceback.print_exc()
+            self.channel.send({"event": "error", "user": False, "message": explain(error)})
+        else:
+            return True
+        return False
+
+    def _load(self, request: Message) -> Message:
+        import torch
+
+        torch.set_num_threads(1)
+        from profiler.audio import Speech
+        from profiler.device import Device
+        from profiler.measure.parameters import count_parameters, size_bytes
+        from profiler.models.load import load_model
+        from profiler.models.model import ModelRequest
+
+        wanted = request["model"]
+        for name in PATHS:
+            wanted[name] = Path(wanted[name]) if wanted[name] else None
+        model_request = ModelRequest(**wanted)
+        Device(model_request.device).require()
+        self.model = load_model(model_request)
+        audio = request["audio"]
+        self.speech = Speech(Path(audio) if audio else None, self.model.rate)
+        return {
+            "event": "loaded",
+            "model": {
+                "weights": self.model.weights,
+                "output": self.model.output,
+                "sample_rate": self.model.rate,
+                "parameters": count_parameters(self.model),
+                "size_bytes": size_bytes(self.model),
+                "notes": self.model.notes,
+            },
+        }
+
+    def _job(self, job: Job) -> Message:
+        result = run_job(job, self.model, self.speech, self.channel.send)
+        return {"event": "result", "result": result}
+
+    def _in_fork(self, job: Job) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            die_with_parent()
+            _offer_to_oom_killer()
+            self.channel.send({"event": "started", "pid": os.getpid()})
+            done = self._answer(lambda: self._job(job))
+            sys.stderr.flush()
+            os._exit(0 if done else 1)
+        _, status = os.waitpid(child, 0)
+        ended = os.waitstatus_to_exitcode(status)
+        self.channel.send({"event": "ended", "signal": -ended if ended < 0 else None})
+
+
+def explain(error: Exception) -> str:
+    """One line for a cell's place in the table."""
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    if "can't allocate memory" in text or "out of memory" in text.lower():
+        return f"out of memory: {first}"
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent is gone, whatever killed it (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _offer_to_oom_killer() -> None:
+    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+
+
+def main() -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
+    read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
+    Worker(Channel(read_fd, write_fd)).serve()
+
+
+def request_to_message(request: Any) -> Message:
+    """A ModelRequest as plain values."""
+    plain = asdict(request)
+    for name in PATHS:
+        plain[name] = str(plain[name]) if plain[name] else None
+    return plain
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Is a cell's figure stable, and if not, why? Reads samples and the state of the machine; decides, measures nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from profiler import warnings
+from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
+from profiler.measure.statistics import median_interval, summarize
+
+SLOW_FIRST = 1.5  # first timed call over the median of the others
+BUSY_CPUS = 0.1  # a tenth of a CPU taken by others
+STOLEN_CPUS = 0.02
+
+
+def judge(
+    rounds: Sequence[Sequence[float]], conditions: Sequence[dict[str, Any]], width: float
+) -> tuple[Literal["stable", "noisy"], list[str]]:
+    """The verdict on a cell and the reasons that are known."""
+    samples = [sample for values in rounds for sample in values]
+    reasons = []
+    ratio = repeated_over_fresh(samples)
+    if ratio is not None and ratio < SUSPICIOUS_RATIO:
+        reasons.append(warnings.caching(ratio))
+    if summarize(samples).half_width <= width:
+        return "stable", reasons
+    if any(_first_is_slow(values) for values in rounds):
+        reasons.append(warnings.FIRST_CALL_SLOW)
+    drift = _drift(rounds)
+    if drift is not None:
+        reasons.append(warnings.drift_between_rounds(drift))
+    busy = max((state.get("other_cpus", 0.0) for state in conditions), default=0.0)
+    if busy >= BUSY_CPUS:
+        reasons.append(warnings.other_processes(busy))
+    stolen = max((state.get("stolen_cpus", 0.0) for state in conditions), default=0.0)
+    if stolen >= STOLEN_CPUS:
+        reasons.append(warnings.cpu_stolen(stolen))
+    if any(state.get("throttled", 0) for state in conditions):
+        reasons.append(warnings.THROTTLED)
+    return "noisy", reasons or [warnings.UNKNOWN_NOISE]
+
+
+def _first_is_slow(values: Sequence[float]) -> bool:
+    return len(values) >= 3 and values[0] > SLOW_FIRST * statistics.median(values[1:])
+
+
+def _drift(rounds: Sequence[Sequence[float]]) -> float | None:
+    """How far apart the medians of rounds are, where their intervals do not meet."""
+    full = [sorted(values) for values in rounds if len(values) >= 3]
+    for earlier in full:
+        for later in full:
+            if median_interval(later)[0] > median_interval(earlier)[1]:
+                return statistics.median(later) / statistics.median(earlier) - 1
+    return None

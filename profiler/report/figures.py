@@ -1,0 +1,69 @@
+"""One cell -> the text in its place in a table. The same in the terminal, in Markdown and in TensorBoard."""
+
+from __future__ import annotations
+
+from profiler.results import CellResult
+from profiler.units import GB, MB, rounded_to_interval, significant
+
+NOISY_MARK = "~"
+
+
+def rtf_text(cell: CellResult) -> str:
+    """'0.107', or '0.11 ~18%' where the figure is not stable: the interval reaches 18 % from the median."""
+    latency = cell.latency_s
+    if latency is None or cell.rtf is None:
+        return _absent(cell)
+    scale = cell.rtf / latency.median
+    text = rounded_to_interval(cell.rtf, latency.ci95[0] * scale, latency.ci95[1] * scale)
+    return text + _mark(cell)
+
+
+def latency_text(cell: CellResult) -> str:
+    """Milliseconds of one call."""
+    latency = cell.latency_s
+    if latency is None:
+        return _absent(cell)
+    low, high = latency.ci95
+    return rounded_to_interval(latency.median * 1e3, low * 1e3, high * 1e3) + _mark(cell)
+
+
+def memory_text(cell: CellResult) -> str:
+    """'0.95 GB': peak resident memory of the process, the loaded model included."""
+    memory = cell.peak_memory_bytes
+    if memory is None or memory.process is None:
+        return _absent(cell)
+    return f"{memory.process / GB:.2f} GB"
+
+
+def tensors_text(cell: CellResult) -> str:
+    memory = cell.peak_memory_bytes
+    if memory is None or memory.tensors is None:
+        return _absent(cell)
+    if memory.tensors < GB:
+        return f"{significant(memory.tensors / MB, 3)} MB"
+    return f"{memory.tensors / GB:.2f} GB"
+
+
+def device_memory_text(cell: CellResult) -> str:
+    memory = cell.peak_memory_bytes
+    return f"{memory.device / GB:.2f} GB" if memory and memory.device is not None else _absent(cell)
+
+
+def device_rtf_text(cell: CellResult) -> str:
+    return significant(cell.device_time_s["rtf"], 3) if cell.device_time_s else _absent(cell)
+
+
+def spread(cell: CellResult) -> float:
+    """How far the 95 % interval reaches from the median, relative to it."""
+    latency = cell.latency_s
+    if latency is None or latency.median <= 0:
+        return 0.0
+    return max(latency.ci95[1] - latency.median, latency.median - latency.ci95[0]) / latency.median
+
+
+def _mark(cell: CellResult) -> str:
+    return f" {NOISY_MARK}{spread(cell):.0%}" if cell.verdict == "noisy" else ""
+
+
+def _absent(cell: CellResult) -> str:
+    return "n/a" if cell.status == "ok" else cell.status

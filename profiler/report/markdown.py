@@ -1,0 +1,42 @@
+"""tables.md: what the terminal shows at the end of a run, ready to paste into a README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler import warnings
+from profiler.report.tables import build_tables
+from profiler.results import Results, write_atomically
+
+FILE = "tables.md"
+
+
+def render(results: Results) -> str:
+    """All tables with what a reader must know beside them."""
+    parts = [table.markdown() for table in build_tables(results)]
+    parts.append(how_measured(results))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def how_measured(results: Results) -> str:
+    """Machine, weights, timed region, notes: the small print, in a few lines."""
+    environment = results.environment
+    lines = [
+        f"Run {results.run.id}, {results.run.status}. {environment.get('cpu')}, {environment.get('threads')} threads, "
+        f"{environment.get('os')}, torch {environment.get('packages', {}).get('torch')}."
+    ]
+    measured = next((cell for cell in results.cells if cell.timed_region), None)
+    if measured is not None:
+        lines.append(
+            f"Timed: {measured.timed_region}. RTF = wall seconds / (batch size x seconds of audio). "
+            f"Audio: {measured.input.get('audio')}."
+        )
+    if any(model.weights == "random" for model in results.models):
+        lines.append(warnings.RANDOM_WEIGHTS)
+    lines += results.run.notes
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def write(results: Results, folder: Path) -> Path:
+    write_atomically(folder / FILE, render(results))
+    return folder / FILE

@@ -1,0 +1,76 @@
+"""A plan as a table, with what its cells are expected to take: predicted from the latest run of the same recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.execution.cell import CellState
+from profiler.execution.predict import predict_latency, predict_memory, predict_round_seconds
+from profiler.plan import Cell, Plan
+from profiler.recipe.load import LoadedRecipe
+from profiler.report.tables import Table
+from profiler.results import Results, read_results
+from profiler.units import bytes_text, seconds_text
+
+NO_RUN = "No estimates: there is no earlier run of this recipe to predict from."
+
+
+def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
+    """One table a variant, and the total below."""
+    earlier = latest_complete(loaded, logdir)
+    tables, total = [], 0.0
+    for variant in loaded.recipe.variants:
+        states = _states(earlier, variant.name)
+        recipe = loaded.by_variant[variant.name]
+        seconds = sorted({cell.seconds for cell in plan.cells})
+        batches = sorted({cell.batch_size for cell in plan.cells})
+        rows = []
+        for length in seconds:
+            row = [f"{length:g} s"]
+            for batch in batches:
+                cell = Cell(variant.name, length, batch)
+                if cell in plan.skipped:
+                    row.append("skipped")
+                    continue
+                row.append(_estimate(cell, states))
+                for number in range(recipe.measure.rounds):
+                    total += predict_round_seconds(cell, states, recipe, number) or 0.0
+            rows.append(row)
+        title = f"Plan - {variant.name}, {len(plan.to_measure)} cells to measure"
+        tables.append(Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows))
+    if earlier is None:
+        tables[-1].remarks.append(NO_RUN)
+    else:
+        tables[-1].remarks.append(
+            f"Estimates (a call, memory above the loaded model) are from the run {earlier.run.id}; "
+            f"in all about {seconds_text(total)}."
+        )
+    skipped = sorted(set(plan.skipped.values()))
+    tables[-1].remarks += [f"skipped: {reason}" for reason in skipped]
+    return tables
+
+
+def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
+    """The newest finished run of this recipe with the same model; None where there is none."""
+    wanted = loaded.recipe.pretrained_model.model_dump(mode="json")
+    for file in sorted((logdir / loaded.name).glob("*/results.json"), reverse=True):
+        results = read_results(file)
+        if results.run.status == "complete" and results.run.resolved.get("pretrained_model") == wanted:
+            return results
+    return None
+
+
+def _states(results: Results | None, variant: str) -> list[CellState]:
+    if results is None:
+        return []
+    return [
+        CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell)
+        for cell in results.cells
+        if cell.variant == variant
+    ]
+
+
+def _estimate(cell: Cell, states: list[CellState]) -> str:
+    latency, memory = predict_latency(cell, states), predict_memory(cell, states)
+    parts = [seconds_text(latency) if latency else "", bytes_text(memory) if memory else ""]
+    return ", ".join(part for part in parts if part) or "to measure"

@@ -1,0 +1,71 @@
+"""Event files for core TensorBoard: RTF and memory by duration and batch size, and the tables as text.
+
+Works without any plugin and without torch. One event file a variant, in the variant's folder, written anew each time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.report.markdown import render
+from profiler.results import CellResult, Results
+from profiler.units import GB
+
+QUEUE = 1000
+
+
+def write(results: Results, folder: Path) -> list[Path]:
+    """Write the event files of all variants that have a measured cell."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    written = []
+    for variant in results.variants:
+        cells = [cell for cell in results.cells if cell.variant == variant and cell.status == "ok"]
+        target = folder / variant
+        target.mkdir(parents=True, exist_ok=True)
+        for old in target.glob("events.out.tfevents.*"):
+            old.unlink()
+        writer = EventFileWriter(str(target), max_queue_size=QUEUE)
+        for tag, step, value in _points(cells):
+            writer.add_event(_event(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step))
+        writer.add_event(_event(_text("tables", render(results)), 0))
+        writer.close()
+        written += sorted(target.glob("events.out.tfevents.*"))
+    return written
+
+
+def _text(tag: str, markdown: str) -> object:
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.plugins.text.metadata import create_summary_metadata
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    metadata = create_summary_metadata(display_name=tag, description="")
+    value = Summary.Value(tag=tag, metadata=metadata, tensor=make_tensor_proto(markdown.encode()))
+    return Summary(value=[value])
+
+
+def _event(summary: object, step: int) -> object:
+    import time
+
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    return Event(wall_time=time.time(), step=step, summary=summary)
+
+
+def _points(cells: list[CellResult]) -> list[tuple[str, int, float]]:
+    """(tag, step, value). A step is a whole number: milliseconds where some duration is a fraction of a second."""
+    whole = all(cell.seconds == int(cell.seconds) for cell in cells)
+    unit, scale = ("seconds", 1) if whole else ("milliseconds", 1000)
+    points = []
+    for cell in sorted(cells, key=lambda cell: (cell.batch_size, cell.seconds)):
+        length = round(cell.seconds * scale)
+        batch, audio = f"batch {cell.batch_size}", f"{cell.seconds:g} s"
+        if cell.rtf is not None:
+            points.append((f"RTF over {unit} of audio/{batch}", length, cell.rtf))
+            points.append((f"RTF over batch size/{audio}", cell.batch_size, cell.rtf))
+        memory = cell.peak_memory_bytes
+        if memory is not None and memory.process is not None:
+            points.append((f"Peak memory in GB over {unit} of audio/{batch}", length, memory.process / GB))
+            points.append((f"Peak memory in GB over batch size/{audio}", cell.batch_size, memory.process / GB))
+    return points

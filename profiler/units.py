@@ -1,0 +1,54 @@
+"""Numbers as people read them. Memory is in decimal units (1 GB = 10^9 bytes), as in published tables."""
+
+from __future__ import annotations
+
+import math
+
+KB, MB, GB = 1e3, 1e6, 1e9
+
+
+def bytes_text(count: float) -> str:
+    """1234567890 -> '1.23 GB'."""
+    for unit, name in ((GB, "GB"), (MB, "MB"), (KB, "kB")):
+        if count >= unit * 0.9995:
+            return f"{significant(count / unit, 3)} {name}"
+    return f"{count:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """0.0123 -> '12.3 ms', 95 -> '95 s', 600 -> '10 min'."""
+    if seconds < 0.9995e-3:
+        return f"{significant(seconds * 1e6, 3)} us"
+    if seconds < 0.9995:
+        return f"{significant(seconds * 1e3, 3)} ms"
+    if seconds < 120:
+        return f"{significant(seconds, 3)} s"
+    if seconds < 5400:
+        return f"{significant(seconds / 60, 2)} min"
+    return f"{significant(seconds / 3600, 2)} h"
+
+
+def clock_text(seconds: float) -> str:
+    """75 -> '1:15'."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+def significant(value: float, digits: int) -> str:
+    """A plain decimal with so many significant digits: 0.01234 -> '0.0123', 1234 -> '1230' with 3."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    return f"{rounded:.{max(0, decimals)}f}"
+
+
+def rounded_to_interval(value: float, low: float, high: float, most: int = 3) -> str:
+    """The digits that an interval supports: the last one shown is of the size of the interval's half width."""
+    half = max(high - value, value - low)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(value)))
+    supported = most if half <= 0 else magnitude - math.floor(math.log10(half)) + 1
+    return significant(value, max(1, min(most, supported)))
