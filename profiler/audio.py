@@ -7,6 +7,8 @@ the rows are random data, which is labelled as such: decoders may take other pat
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ import soundfile
 from profiler.errors import AudioError
 
 Samples = npt.NDArray[np.float32]
+BLOCK = 1 << 20  # samples read at once
+UNKNOWN_SIZE = 0x7FFFF000  # programs that write WAV to a pipe put the largest number where the size belongs
 NOISE_LEVEL = 0.1  # about -20 dBFS, the level of speech
 
 
@@ -47,8 +51,9 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} is empty; name a file with audio in it")
     try:
         with soundfile.SoundFile(path) as file:
-            frames = sum(len(block) for block in file.blocks(blocksize=1 << 20, dtype="float32"))
-            declared = file.frames
+            frames, declared = 0, _declared_frames(file)
+            while read := len(file.read(BLOCK, dtype="float32")):
+                frames += read
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
         raise AudioError(
@@ -58,6 +63,14 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} holds no samples; name a file with audio in it")
     if frames < declared:
         raise AudioError(f"{path} is cut off: {frames} of {declared} samples can be read; copy or convert it again")
+
+
+def _declared_frames(file: soundfile.SoundFile) -> int:
+    """How long the file says it is. For a truncated WAV libsndfile tells how much is left, and the rest in its log."""
+    log = re.search(r"^data\s*: (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
+    if log and int(log[2]) < int(log[1]) < UNKNOWN_SIZE:
+        return math.ceil(int(file.frames) * int(log[1]) / max(1, int(log[2])))
+    return int(file.frames)
 
 
 def read_mono(path: Path, rate: int) -> Samples:

@@ -51,6 +51,7 @@ def read_state() -> dict[str, Any]:
         "governor": _read(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "frequency_mhz": _frequency(),
         "temperature_c": _temperature(),
+        "steal_s": getattr(psutil.cpu_times(), "steal", None),
     }
 
 

@@ -199,7 +199,7 @@ def read_results(path: Path) -> Results:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is not a run: there is no {FILE} in it.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise UserError(f"{file} is damaged: it is not JSON. Was it edited or copied only in part?") from None
     except OSError as error:
         raise UserError(f"Cannot read {file}: {error.strerror}.") from None

@@ -49,20 +49,23 @@ def list_runs(logdir: Path) -> list[Path]:
 def find_run(name: str, logdir: Path) -> Path:
     """The folder of a run: its path, its id, or the newest for `latest`."""
     path = Path(name)
-    if (path / FILE).is_file():
-        return path
-    if path.name == FILE and path.is_file():
-        return path.parent
+    try:
+        if (path / FILE).is_file():
+            return path
+        if path.name == FILE and path.is_file():
+            return path.parent
+    except OSError as error:
+        raise UserError(f"Cannot read the run {name}: {error.strerror}.") from None
     runs = list_runs(logdir)
-    if name == "latest":
-        if not runs:
-            raise UserError(f"There is no run in {logdir} yet. `python profile.py RECIPE` makes one.")
+    if name == "latest" and runs:
         return runs[-1]
     for folder in runs:
         if folder.name == name or str(folder.relative_to(logdir)) == name:
             return folder
     if path.is_dir():
         raise UserError(f"{path} is not a run: there is no {FILE} in it.")
+    if not runs:
+        raise UserError(f"There is no run {name} in {logdir}, nor any other yet. `python profile.py RECIPE` makes one.")
     raise UserError(f"There is no run {name} in {logdir}.{nearest(name, [run.name for run in reversed(runs)])}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 KB, MB, GB = 1e3, 1e6, 1e9
 
@@ -13,6 +14,22 @@ def bytes_text(count: float) -> str:
         if count >= unit * 0.9995:
             return f"{significant(count / unit, 3)} {name}"
     return f"{count:.0f} B"
+
+
+def parse_bytes(size: str | int) -> int:
+    """'8 GB' -> 8000000000; a plain number is bytes. Raises ValueError."""
+    if isinstance(size, int):
+        value, unit = float(size), "b"
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", size.lower())
+        if match is None:
+            raise ValueError(f"expected a memory size such as '8 GB' or '512 MB', got '{size}'")
+        value, unit = float(match[1]), match[2]
+    base = 1024 if "i" in unit else 1000
+    bytes_ = int(value * base ** "bkmgt".index((unit or "b")[0]))
+    if bytes_ <= 0:
+        raise ValueError("expected a memory size greater than 0")
+    return bytes_
 
 
 def seconds_text(seconds: float) -> str:
@@ -41,6 +58,8 @@ def significant(value: float, digits: int) -> str:
         return f"{value:g}"
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, decimals)
+    if abs(rounded) >= 10.0 ** (digits - decimals):  # 9.999 became 10.00: a digit more before the point
+        decimals -= 1
     return f"{rounded:.{max(0, decimals)}f}"
 
 

@@ -24,11 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
     if name not in recipes:
         raise UserError(f"There is no shipped recipe `{arguments.name}`.{nearest(name, list(recipes))}")
     source = recipes[name]
-    target = arguments.file / f"{name}.yaml" if arguments.file.is_dir() else arguments.file
-    if target.exists() and not arguments.force:
-        raise UserError(f"{target} is there already; choose another name, or replace it with --force.")
-    text = _move_paths(source.read_text(encoding="utf-8"), source.parent, target.parent)
+    target = arguments.file
     try:
+        if target.is_dir():
+            target = target / f"{name}.yaml"
+        if target.exists() and not arguments.force:
+            raise UserError(f"{target} is there already; choose another name, or replace it with --force.")
+        text = _move_paths(source.read_text(encoding="utf-8"), source.parent, target.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text.replace(f"recipes/{name}.yaml", str(target)), encoding="utf-8")
     except OSError as error:

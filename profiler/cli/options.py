@@ -35,11 +35,8 @@ def recipe_path(given: str) -> Path:
     from profiler.shipped import shipped_recipes
 
     path = Path(given)
-    if not path.exists() and path.name == given:
-        shipped = shipped_recipes().get(given.removesuffix(".yaml"))
-        if shipped is not None:
-            return shipped
-    return path
+    shipped = shipped_recipes().get(given.removesuffix(".yaml"))
+    return shipped if shipped is not None and not path.exists() else path
 
 
 def overrides(given: list[str]) -> dict[str, Any]:

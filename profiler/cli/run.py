@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads is not None and arguments.threads < 1:
         raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust)
-    check_logdir(arguments.logdir)
     resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
+    check_logdir(arguments.logdir)
 
     from rich.console import Console
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ class CellState:
     trace_reason: str | None = None
     failure: str | None = None
     skip: str | None = None
+    median: float | None = None
 
     @property
     def samples(self) -> list[float]:
@@ -35,6 +37,7 @@ class CellState:
 
     def add_timing(self, result: dict[str, Any], condition: dict[str, Any]) -> None:
         self.rounds.append(result["samples"])
+        self.median = statistics.median(self.samples)
         self.device_rounds.append(result["device_samples"])
         self.warmup += result["warmup"]
         self.stopped_by = result["stopped_by"]
@@ -52,6 +55,7 @@ class CellState:
             for count in latency.rounds:
                 state.rounds.append(left[:count])
                 left = left[count:]
+            state.median = latency.median
             state.warmup, state.stopped_by = list(latency.warmup), latency.stopped_by
             state.conditions = list(result.conditions)
             state.seconds_of_audio = result.input.get("seconds_of_audio", cell.audio_seconds)

@@ -50,10 +50,12 @@ class WorkerHandle:
     def pid(self) -> int:
         return self.process.pid
 
-    def load(self, model: Message, audio: Path | None, timeout: float) -> Message:
+    def load(self, model: Message, audio: Path | None, fork: bool, timeout: float) -> Message:
         """Have the model loaded; raises ModelError when the user can mend what is wrong."""
         answer = self._ask(
-            {"do": "load", "model": model, "audio": str(audio) if audio else None}, timeout, "loading the model"
+            {"do": "load", "model": model, "audio": str(audio) if audio else None, "fork": fork},
+            timeout,
+            "loading the model",
         )
         if answer["event"] == "error":
             if answer["user"]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from profiler.execution.cell import CellState
-from profiler.measure.fit import Point, predict
+from profiler.measure.fit import Predictor
 from profiler.plan import Cell
 from profiler.recipe.schema import Recipe
 from profiler.units import bytes_text, seconds_text
@@ -27,49 +28,62 @@ def calls_in_round(recipe: Recipe, round_number: int) -> int:
     return calls
 
 
-def predict_latency(cell: Cell, states: Iterable[CellState]) -> float | None:
-    """Seconds of one call, from the measured cells of the same variant."""
-    points: list[Point] = []
-    for state in states:
-        if state.cell.variant == cell.variant and state.samples:
-            ordered = sorted(state.samples)
-            points.append((state.cell.seconds, state.cell.batch_size, ordered[len(ordered) // 2]))
-    return predict(points, cell.seconds, cell.batch_size)
+class Forecast:
+    """What the measured cells of one variant say about the others."""
 
+    def __init__(self, variant: str, states: Iterable[CellState], recipe: Recipe) -> None:
+        self.states = [state for state in states if state.cell.variant == variant]
+        self.recipe = recipe
 
-def predict_memory(cell: Cell, states: Iterable[CellState]) -> float | None:
-    """Bytes that a cell takes on top of the loaded model."""
-    points: list[Point] = [
-        (state.cell.seconds, state.cell.batch_size, float(state.memory.above_baseline))
-        for state in states
-        if state.cell.variant == cell.variant and state.memory and state.memory.above_baseline
-    ]
-    return predict(points, cell.seconds, cell.batch_size)
+    @cached_property
+    def _latency(self) -> Predictor:
+        return Predictor(
+            [
+                (state.cell.seconds, state.cell.batch_size, state.median)
+                for state in self.states
+                if state.median is not None
+            ]
+        )
 
+    @cached_property
+    def _memory(self) -> Predictor:
+        return Predictor(
+            [
+                (state.cell.seconds, state.cell.batch_size, float(state.memory.above_baseline))
+                for state in self.states
+                if state.memory is not None and state.memory.above_baseline
+            ]
+        )
 
-def predict_round_seconds(cell: Cell, states: list[CellState], recipe: Recipe, round_number: int) -> float | None:
-    """How long a cell will take in a round, for the display's time left."""
-    latency = predict_latency(cell, states)
-    if latency is None:
-        return None
-    fewest = calls_in_round(recipe, round_number) * latency
-    budget = recipe.measure.budget / recipe.measure.rounds
-    extra = max(0, LIKELY_CALLS - recipe.measure.min_calls) * latency
-    return fewest + max(0.0, min(extra, budget - recipe.measure.min_calls * latency))
+    def latency(self, cell: Cell) -> float | None:
+        """Seconds of one call."""
+        return self._latency.value(cell.seconds, cell.batch_size)
 
+    def memory(self, cell: Cell) -> float | None:
+        """Bytes that a cell takes on top of the loaded model."""
+        return self._memory.value(cell.seconds, cell.batch_size)
 
-def reason_to_skip(cell: Cell, states: list[CellState], recipe: Recipe, available_memory: int, rate: int) -> str | None:
-    """Why a cell should not be tried, with the figure that decided it; None when it fits."""
-    audio_bytes = cell.audio_seconds * rate * BYTES_PER_SAMPLE
-    memory = max(predict_memory(cell, states) or 0.0, audio_bytes)
-    if memory > MEMORY_MARGIN * available_memory:
-        return f"would need about {bytes_text(memory)} of memory, {bytes_text(available_memory)} is available"
-    latency = predict_latency(cell, states)
-    if latency is not None:
-        needed = latency * calls_in_round(recipe, 0)
-        if needed > recipe.measure.limit:
+    def round_seconds(self, cell: Cell, round_number: int) -> float | None:
+        """How long a cell will take in a round, for the display's time left."""
+        latency = self.latency(cell)
+        if latency is None:
+            return None
+        measure = self.recipe.measure
+        extra = max(0, LIKELY_CALLS - measure.min_calls) * latency
+        room = measure.budget / measure.rounds - measure.min_calls * latency
+        return calls_in_round(self.recipe, round_number) * latency + max(0.0, min(extra, room))
+
+    def reason_to_skip(self, cell: Cell, available_memory: int, rate: int) -> str | None:
+        """Why a cell should not be tried, with the figure that decided it; None when it fits."""
+        memory = max(self.memory(cell) or 0.0, cell.audio_seconds * rate * BYTES_PER_SAMPLE)
+        if memory > MEMORY_MARGIN * available_memory:
+            return f"would need about {bytes_text(memory)} of memory, {bytes_text(available_memory)} is available"
+        latency = self.latency(cell)
+        limit = self.recipe.measure.limit
+        if latency is not None and latency * calls_in_round(self.recipe, 0) > limit:
+            needed = seconds_text(latency * calls_in_round(self.recipe, 0))
             return (
-                f"would take about {seconds_text(needed)} at {seconds_text(latency)} a call, "
-                f"over measure.limit ({seconds_text(recipe.measure.limit)})"
+                f"would take about {needed} at {seconds_text(latency)} a call, over measure.limit "
+                f"({seconds_text(limit)})"
             )
-    return None
+        return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from profiler.execution.cell import CellState
 from profiler.execution.display import Display
 from profiler.execution.handle import JobFailed
 from profiler.execution.job import Job, Pass
-from profiler.execution.predict import predict_round_seconds, reason_to_skip
+from profiler.execution.predict import Forecast
 from profiler.execution.resume import check_resumable
 from profiler.execution.settings import allowed_cpus, recorded_settings
 from profiler.execution.workers import Workers
@@ -36,6 +37,7 @@ from profiler.runs import new_run_folder, now
 
 REFERENCE_SECONDS = 60.0
 REFERENCE_DRIFT = 0.1
+ESTIMATE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class Execution:
         self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
-        self._planned: list[tuple[int, Cell]] = []
+        self._planned: dict[tuple[int, Cell], None] = {}
+        self._left: float | None = None
+        self._left_known_at = -ESTIMATE_SECONDS
 
     # -- the run
 
@@ -114,12 +118,12 @@ class Execution:
             if state.skip is not None:
                 self._put(state)
         self.file.write()
-        self._planned = [
-            (number, cell)
+        self._planned = {
+            (number, cell): None
             for number in range(self.recipe.measure.rounds)
             for cell in self.plan.to_measure
             if len(self.states[cell].rounds) <= number
-        ]
+        }
         self.display.begin(len(self._planned))
 
     def _round(self, number: int, variant: str) -> None:
@@ -130,13 +134,12 @@ class Execution:
             state = self.states[cell]
             if state.failure is None and state.skip is None and len(state.rounds) <= number:
                 self._cell(number, state)
-            if (number, cell) in self._planned:
-                self._planned.remove((number, cell))
+            self._planned.pop((number, cell), None)
 
     def _cell(self, number: int, state: CellState) -> None:
         recipe = self.loaded.by_variant[state.cell.variant]
         if number == 0:
-            state.skip = self._reason_to_skip(state.cell, recipe)
+            state.skip = self._reason_to_skip(state.cell)
         if state.skip is None:
             self.display.cell(state.cell, number, self._time_left())
             try:
@@ -265,15 +268,22 @@ class Execution:
                 state.failure = reason
                 self._put(state)
 
-    def _reason_to_skip(self, cell: Cell, recipe: Recipe) -> str | None:
+    def _forecast(self, variant: str) -> Forecast:
+        return Forecast(variant, self.states.values(), self.loaded.by_variant[variant])
+
+    def _reason_to_skip(self, cell: Cell) -> str | None:
         model = self.file.results.model(cell.variant)
         rate = (model.sample_rate if model else None) or 16000
-        return reason_to_skip(cell, list(self.states.values()), recipe, available_memory(), rate)
+        return self._forecast(cell.variant).reason_to_skip(cell, available_memory(), rate)
 
     def _time_left(self) -> float | None:
-        states = list(self.states.values())
-        estimates = [predict_round_seconds(cell, states, self.recipe, number) for number, cell in self._planned]
-        return sum(value for value in estimates if value is not None) if all(estimates) else None
+        """Sum over what is planned; None before anything is known. Worked out at most every few seconds."""
+        if time.monotonic() - self._left_known_at > ESTIMATE_SECONDS:
+            self._left_known_at = time.monotonic()
+            forecasts = {variant.name: self._forecast(variant.name) for variant in self.recipe.variants}
+            estimates = [forecasts[cell.variant].round_seconds(cell, number) for number, cell in self._planned]
+            self._left = sum(value for value in estimates if value is not None) if any(estimates) else None
+        return self._left
 
     def _warnings_at_start(self) -> list[str]:
         environment, found = self.file.results.environment, []

@@ -73,6 +73,7 @@ class Worker:
         from profiler.audio import Speech
         from profiler.device import Device
         from profiler.measure.parameters import count_parameters, size_bytes
+        from profiler.measure.trace import prepare_profiler
         from profiler.models.load import load_model
         from profiler.models.model import ModelRequest
 
@@ -81,6 +82,8 @@ class Worker:
             wanted[name] = Path(wanted[name]) if wanted[name] else None
         model_request = ModelRequest(**wanted)
         Device(model_request.device).require()
+        if request["fork"]:
+            prepare_profiler()
         self.model = load_model(model_request)
         audio = request["audio"]
         self.speech = Speech(Path(audio) if audio else None, self.model.rate)

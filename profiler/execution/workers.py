@@ -52,6 +52,7 @@ class Workers:
             model = worker.load(
                 request_to_message(model_request(recipe, self.loaded.path.parent, self.device.name)),
                 self.loaded.resolve_path(audio) if audio else None,
+                self.can_fork,
                 LOADING_SECONDS,
             )
         except BaseException:

@@ -97,15 +97,21 @@ def fit_surface(points: Sequence[Point]) -> SurfaceFit | None:
     return SurfaceFit(*(float(value) for value in solution))
 
 
-def predict(points: Sequence[Point], seconds: float, batch_size: int) -> float | None:
-    """What a cell will cost, from the smaller ones: by the fit, or in proportion to the audio with few points."""
-    if not points:
-        return None
-    fitted = fit_surface(points)
-    if fitted is not None:
-        return fitted.value(seconds, batch_size)
-    nearest = max(points, key=lambda point: point[0] * point[1])
-    return nearest[2] * (seconds * batch_size) / (nearest[0] * nearest[1])
+class Predictor:
+    """What a cell will cost, from other cells: by the fit, or in proportion to the audio where points are few."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._fit = fit_surface(points)
+        self._largest = max(points, key=lambda point: point[0] * point[1], default=None)
+
+    def value(self, seconds: float, batch_size: int) -> float | None:
+        """The predicted value; None when nothing was measured."""
+        if self._fit is not None:
+            return self._fit.value(seconds, batch_size)
+        if self._largest is None:
+            return None
+        known_seconds, known_batch, known = self._largest
+        return known * (seconds * batch_size) / (known_seconds * known_batch)
 
 
 def _nonnegative(matrix: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

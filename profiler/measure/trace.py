@@ -19,6 +19,14 @@ from profiler.recipe.schema import Trace
 GZIP_LEVEL = 4  # a third of the time of the default for a tenth more bytes
 
 
+def prepare_profiler() -> None:
+    """Start and stop torch's profiler once: its first use in a process takes a second, which forks need not repeat."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True):
+        pass
+
+
 def record_trace(
     run: Callable[[Any], Any], value: Any, device: Device, settings: Trace, folder: Path, name: str
 ) -> list[Path]:

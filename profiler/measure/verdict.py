@@ -21,7 +21,8 @@ def judge(
     """The verdict on a cell and the reasons that are known."""
     samples = [sample for values in rounds for sample in values]
     reasons = []
-    ratio = repeated_over_fresh(samples)
+    # Each round begins with a fresh input, so a last call without its pair is left out before rounds are joined.
+    ratio = repeated_over_fresh([sample for values in rounds for sample in values[: len(values) // 2 * 2]])
     if ratio is not None and ratio < SUSPICIOUS_RATIO:
         reasons.append(warnings.caching(ratio))
     if summarize(samples).half_width <= width:

@@ -5,20 +5,31 @@ Waiting for retries without a network is a bug: the look has a deadline, whateve
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 DEADLINE_SECONDS = 3.0
 
 
-def is_cached(source: str, filename: str) -> bool:
-    """True when the description file of a hub model is in the local cache."""
+def cached_folder(source: str, filename: str) -> Path | None:
+    """The folder in the local cache that holds the description file of a hub model."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return isinstance(try_to_load_from_cache(source, filename), str)
+        found = try_to_load_from_cache(source, filename)
     except HFValidationError:
-        return False
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def stay_offline() -> None:
+    """From here on no library looks at the network in this process, not even for one file of many."""
+    from huggingface_hub import constants
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    constants.HF_HUB_OFFLINE = True
 
 
 def is_reachable() -> bool:

@@ -6,13 +6,10 @@ the described architecture.
 
 from __future__ import annotations
 
-import os
-
 from profiler.errors import ModelError
 from profiler.models import hub
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import Adapter, adapter_for
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
 
 HOW_TO_GET = (
     "On a machine with network, load it once with its library (it stays in the cache, see HF_HOME), or copy its "
@@ -26,7 +23,6 @@ def load_model(request: ModelRequest) -> Model:
     where, reason = _find_weights(adapter, request)
     if where is None and request.weights == "pretrained":
         raise ModelError(f"No pretrained weights of {request.source}: {reason}. {HOW_TO_GET}.")
-    ensure_torchaudio()
     if where is not None:
         model = adapter.load_pretrained(request, where)
         model.weights = "pretrained"
@@ -42,7 +38,6 @@ def build_for_counting(request: ModelRequest) -> Model:
     """The described architecture on the meta device: exact counts, no memory, no time."""
     import torch
 
-    ensure_torchaudio()
     adapter = adapter_for(request.type)
     with torch.device("meta"):
         return _build_random(adapter, request, "only counted")
@@ -58,11 +53,9 @@ def _find_weights(adapter: Adapter, request: ModelRequest) -> tuple[str | None, 
         if adapter.has_weights(request.folder):
             return str(request.folder), ""
         return None, f"the folder {request.folder} holds no weights"
-    if hub.is_cached(request.source, adapter.DESCRIPTION_FILE):
-        os.environ["HF_HUB_OFFLINE"] = "1"  # all there is: no look at the network for each file
-        from huggingface_hub import constants
-
-        constants.HF_HUB_OFFLINE = True
+    cached = hub.cached_folder(request.source, adapter.DESCRIPTION_FILE)
+    if cached is not None and adapter.has_weights(cached):
+        hub.stay_offline()
         return request.source, ""
     if hub.is_reachable():
         return request.source, ""
@@ -79,6 +72,8 @@ def _build_random(adapter: Adapter, request: ModelRequest, reason: str) -> Model
             "or set pretrained_model.architecture to a folder that describes it "
             f"({adapter.DESCRIPTION_FILE} of {adapter.LIBRARY})."
         )
+    if adapter.DESCRIPTION_FILE is not None:  # a user's own class may fetch what it likes
+        hub.stay_offline()
     torch.manual_seed(request.seed)
     model = adapter.build_random(request, folder)
     model.weights = "random"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from profiler.errors import ModelError
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,6 +30,12 @@ class ModelRequest:
     tokens_per_second: float = 5.3
     seed: int = 0
     device: str = "cpu"
+
+
+def refuse_longer(batch: Batch, samples: int | None) -> None:
+    """A model that hears a fixed time cuts off what is longer; its figures would claim audio that it never heard."""
+    if samples is not None and batch.waveforms.shape[1] > samples:
+        raise ModelError(f"the model hears {samples / batch.rate:g} s at a time and would leave out the rest")
 
 
 @dataclass

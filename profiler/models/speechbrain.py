@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.reasons import reason
+from profiler.models.torchaudio_on_cpu import ensure_torchaudio
 from profiler.recipe.calls import to_yaml
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
+    ensure_torchaudio()
     from speechbrain.utils.fetching import FetchConfig, LocalStrategy
 
     folder = request.folder
@@ -53,17 +56,20 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
                 run_opts={"device": request.device},
                 freeze_params=False,  # so that trainable parameters are counted as the model defines them
             )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(f"SpeechBrain cannot load {source} as {request.type}: {_first_line(error)}") from error
+        except MemoryError:
+            raise
+        except Exception as error:  # a description may call any library, each with errors of its own
+            raise ModelError(f"SpeechBrain cannot load {source} as {request.type}: {reason(error)}") from error
     return _wrap(interface, request)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
+    ensure_torchaudio()
     import torch
     from hyperpyyaml import load_hyperpyyaml
 
-    with _backbones_without_weights(), _data_on_cpu():
+    with _backbones_without_weights(even_if_there=True), _data_on_cpu():
         try:
             with (folder / DESCRIPTION_FILE).open(encoding="utf-8") as file:
                 hparams = load_hyperpyyaml(file, _overrides(request, folder))
@@ -71,8 +77,10 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
             interface = _interface_class(request.type)(
                 modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"SpeechBrain cannot build {folder} as {request.type}: {_first_line(error)}") from error
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise ModelError(f"SpeechBrain cannot build {folder} as {request.type}: {reason(error)}") from error
     return _wrap(interface, request, pin_steps=True)
 
 
@@ -89,15 +97,13 @@ def _overrides(request: ModelRequest, folder: Path | None) -> str:
     return to_yaml(overrides) if overrides else ""
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error.args[0] if error.args else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
-
-
 def _wrap(interface: Any, request: ModelRequest, pin_steps: bool = False) -> Model:
     import torch
 
     _, method, output = INTERFACES[request.type]
+    for name in interface.MODULES_NEEDED:  # SpeechBrain itself notices only when the interface is called
+        if name not in interface.mods:
+            raise ModelError(f"{request.source} is no {request.type}: it has no module `{name}`.")
     call = getattr(interface, method)
     rate = int(getattr(interface.hparams, "sample_rate", 16000))
     notes = []
@@ -110,7 +116,10 @@ def _wrap(interface: Any, request: ModelRequest, pin_steps: bool = False) -> Mod
                 "audio, as it does on speech."
             )
 
+    longest = getattr(interface.mods["whisper"], "_n_samples", None) if "whisper" in interface.mods else None
+
     def prepare(batch: Batch) -> tuple[Any, Any]:
+        refuse_longer(batch, longest)
         lengths = torch.from_numpy(batch.lengths / batch.waveforms.shape[1]).float()
         return torch.from_numpy(batch.waveforms), lengths
 
@@ -149,20 +158,40 @@ class _PinnedSteps:
         ]
         for searcher in self.searchers:
             searcher.register_forward_pre_hook(self._pin)
+            if not _is_beam_search(searcher):
+                _forbid_ending(searcher)
 
     def _pin(self, searcher: Any, arguments: tuple[Any, ...]) -> None:
         frames = arguments[0].shape[1]
         steps = max(1, math.ceil(self.seconds * self.tokens_per_second))
         # The searcher truncates ratio x frames to whole steps: half a step more keeps rounding from losing one.
-        searcher.min_decode_ratio = searcher.max_decode_ratio = (steps + 0.5) / frames
+        searcher.max_decode_ratio = (steps + 0.5) / frames
+        # Greedy search has no lower limit: it starts counting at this ratio.
+        searcher.min_decode_ratio = searcher.max_decode_ratio if _is_beam_search(searcher) else 0.0
+
+
+def _is_beam_search(searcher: Any) -> bool:
+    return hasattr(searcher, "beam_size")
+
+
+def _forbid_ending(searcher: Any) -> None:
+    """Greedy search ends when all rows have ended, whatever its lower limit: make that token impossible."""
+    original = searcher.forward_step
+
+    def forward_step(*arguments: Any, **more: Any) -> Any:
+        logits, *rest = original(*arguments, **more)
+        logits[..., searcher.eos_index] = -math.inf
+        return (logits, *rest)
+
+    searcher.forward_step = forward_step
 
 
 @contextmanager
-def _backbones_without_weights() -> Iterator[None]:
+def _backbones_without_weights(even_if_there: bool = False) -> Iterator[None]:
     """Let SpeechBrain's transformers backbones be built from a local folder that has a config.json but no weights.
 
     SpeechBrain always loads a backbone's own weights, even when the model's checkpoint replaces them right after.
-    Folders that do hold weights, and hub ids, take SpeechBrain's own path.
+    Folders that do hold weights take SpeechBrain's own path, unless random ones are wanted; so do hub ids.
     """
     try:
         from speechbrain.integrations.huggingface.huggingface import HFTransformersInterface
@@ -175,9 +204,12 @@ def _backbones_without_weights() -> Iterator[None]:
         self: Any, source: str, save_path: str, cache_dir: str, device: Any = None, **more: Any
     ) -> None:
         folder = Path(source)
-        if not folder.is_dir() or has_weights(folder):
+        if not folder.is_dir() or (has_weights(folder) and not even_if_there):
             original(self, source, save_path, cache_dir, device=device, **more)
             return
+        unknown = [name for name in more if not hasattr(self.config, name)]
+        if unknown:
+            raise ValueError(f"the backbone's config.json has no `{unknown[0]}`")
         self.config.update(more)
         self.model = self.auto_class.from_config(self.config)
         if device is not None:

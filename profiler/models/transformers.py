@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.reasons import reason
+from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.nearest import nearest
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -35,28 +38,37 @@ def has_weights(folder: Path) -> bool:
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
+    ensure_torchaudio()
     import transformers
 
     _quieten()
     auto_class = getattr(transformers, request.type)
     try:
-        module = auto_class.from_pretrained(source, **request.overrides)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"transformers cannot load {source} as {request.type}: {_first_line(error)}") from error
+        config = _config(source, request.overrides)
+        # By itself the library takes the precision in which the weights were saved.
+        module, loading = auto_class.from_pretrained(source, config=config, dtype="float32", output_loading_info=True)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # it lets errors of every library below it through
+        raise ModelError(f"transformers cannot load {source} as {request.type}: {reason(error)}") from error
+    _require_all_parts(module, set(loading["missing_keys"]), request, source)
     return _wrap(module, request, source)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
+    ensure_torchaudio()
+    import torch
     import transformers
 
     _quieten()
     auto_class = getattr(transformers, request.type)
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, **request.overrides)
-        module = auto_class.from_config(config)
-    except (OSError, ValueError, TypeError) as error:
-        raise ModelError(f"transformers cannot build {folder} as {request.type}: {_first_line(error)}") from error
+        module = auto_class.from_config(_config(str(folder), request.overrides), dtype=torch.float32)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelError(f"transformers cannot build {folder} as {request.type}: {reason(error)}") from error
     return _wrap(module, request, str(folder), pin_steps=True)
 
 
@@ -67,8 +79,29 @@ def _quieten() -> None:
     logging.disable_progress_bar()
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _config(source: str, overrides: dict[str, Any]) -> Any:
+    """The model's configuration with the recipe's overrides; a key that it does not have is refused."""
+    import transformers
+
+    config, unused = transformers.AutoConfig.from_pretrained(source, return_unused_kwargs=True, **overrides)
+    for name in overrides:
+        if name in unused:
+            raise ModelError(
+                f"pretrained_model.overrides: the configuration of {source} has no `{name}`."
+                f"{nearest(name, sorted(config.to_dict()))}"
+            )
+    return config
+
+
+def _require_all_parts(module: Any, missing: set[str], request: ModelRequest, source: str) -> None:
+    """A head that the saved weights lack is filled with random numbers by the library, without an error."""
+    for name, part in module.named_children():
+        wanted = {f"{name}.{inner}" for inner, _ in part.named_parameters()}
+        if wanted and wanted <= missing:
+            raise ModelError(
+                f"The weights of {source} hold nothing for `{name}` of {type(module).__name__}: "
+                f"is {request.type} the right type for this model?"
+            )
 
 
 def _wrap(module: Any, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
@@ -82,6 +115,7 @@ def _wrap(module: Any, request: ModelRequest, source: str, pin_steps: bool = Fal
         module.to(request.device)
 
     def prepare(batch: Batch) -> list[Any]:
+        refuse_longer(batch, getattr(extractor, "n_samples", None))
         return [row[:length] for row, length in zip(batch.waveforms, batch.lengths, strict=True)]
 
     def features(rows: list[Any]) -> Any:

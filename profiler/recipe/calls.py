@@ -1,7 +1,7 @@
 """Tags that call something, as plain values: {'!new:torch.nn.ReLU': {...}}.
 
 A recipe is read without running its tags. Where a described call stands in the place of a plain value it is evaluated
-once the tags have been checked; in the model's overrides it is handed on as it is, because the model is built elsewhere.
+once the tags have been checked; in the model's overrides it is handed on, because the model is built elsewhere.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-CALL_PREFIXES = ("!new:", "!name:", "!module:", "!apply:", "!applyref:")
+CALL_PREFIXES = ("!new:", "!name:", "!module:", "!apply:", "!applyref:", "!!python/")
 
 
 def is_call(value: Any) -> bool:

@@ -35,6 +35,7 @@ def _sentence(detail: ErrorDetails) -> str:
     expected: Callable[[], str] | None = {
         "greater_than": lambda: f"a number greater than {context.get('gt'):g}",
         "greater_than_equal": lambda: f"a number of at least {context.get('ge'):g}",
+        "less_than_equal": lambda: f"a number of at most {context.get('le'):,}",
         "less_than": lambda: f"a number below {context.get('lt'):g}",
         "too_short": lambda: "a list with at least one value",
         "string_too_short": lambda: "a text that is not empty",

@@ -40,6 +40,8 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
             _check_audio(base / Path(audio).expanduser(), read_audio)
         except AudioError as error:
             wrong.append((("profiling_dimensions", "example_audio"), str(error)))
+        except OSError as error:  # a folder that may not be entered, a name that is too long
+            wrong.append((("profiling_dimensions", "example_audio"), f"cannot be read: {error.strerror}"))
     return wrong
 
 
@@ -48,6 +50,8 @@ def _check_folder(key: Key, source: str, kind: Any, base: Path) -> list[tuple[Ke
         check_source(source, kind if isinstance(kind, str) else None, base)
     except ModelError as error:
         return [(key, str(error))]
+    except OSError as error:
+        return [(key, f"cannot be read: {error.strerror}")]
     return []
 
 
@@ -56,5 +60,7 @@ def _check_audio(path: Path, read: bool) -> None:
         from profiler.audio import check_audio
 
         check_audio(path)
+    elif path.is_dir():
+        raise AudioError(f"{path} is a folder; name one audio file")
     elif not path.is_file():
         raise AudioError(f"there is no audio file {path}")

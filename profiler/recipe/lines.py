@@ -16,6 +16,7 @@ from profiler.recipe.errors import Mistake
 
 Key = tuple[str | int, ...]
 _REFERENCE = re.compile(r"<([^<>\[\].]+)")
+MOST_NODES = 100_000  # a recipe has a few dozen; aliases of aliases can stand for billions
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Outline:
     lines: dict[Key, int] = field(default_factory=dict)
     tags: list[tuple[str, int]] = field(default_factory=list)
     referenced: set[str] = field(default_factory=set)
+    references: list[tuple[str, int]] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     unreadable: bool = False
 
@@ -51,9 +53,11 @@ def read_outline(text: str, file: str) -> Outline:
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        number = mark.line + 1 if mark else None
         lines = text.splitlines()
+        mark = error.problem_mark or error.context_mark
+        if mark and mark.line >= len(lines) and error.context_mark:
+            mark = error.context_mark  # something is never closed: show where it was opened
+        number = mark.line + 1 if mark else None
         shown = f": `{lines[mark.line].strip()}`" if mark and mark.line < len(lines) else ""
         outline.mistakes.append(Mistake(f"broken YAML ({error.problem}){shown}", file=file, line=number))
         return outline
@@ -62,40 +66,58 @@ def read_outline(text: str, file: str) -> Outline:
         return outline
     if root is None:
         outline.mistakes.append(Mistake("the file is empty", file=file))
-    elif not isinstance(root, MappingNode):
+    elif not isinstance(root, MappingNode) or str(root.tag) != "tag:yaml.org,2002:map":
         outline.mistakes.append(
             Mistake("expected sections such as `pretrained_model:`, found something else", file=file, line=1)
         )
     else:
-        outline.unreadable = False
-        _walk(root, (), outline, file)
+        walk = _Walk(outline, file)
+        walk.visit(root, ())
+        outline.unreadable = walk.endless
     return outline
 
 
-def _walk(node: Node, key: Key, outline: Outline, file: str) -> None:
-    line = node.start_mark.line + 1
-    tag = str(node.tag or "")
-    if not tag.startswith("tag:yaml.org,2002:") or "python/" in tag:
-        outline.tags.append((tag, line))
-    if isinstance(node, ScalarNode) and tag in ("!ref", "!copy", "!applyref"):
-        outline.referenced.update(_REFERENCE.findall(node.value))
-    if isinstance(node, MappingNode):
+class _Walk:
+    """One walk over the nodes. An alias is walked like a copy of what it stands for, as it will be read."""
+
+    def __init__(self, outline: Outline, file: str) -> None:
+        self.outline = outline
+        self.file = file
+        self.endless = False
+        self._count = 0
+        self._above: set[int] = set()
+
+    def visit(self, node: Node, key: Key) -> None:
+        line = node.start_mark.line + 1
+        self._count += 1
+        if self.endless or id(node) in self._above or self._count > MOST_NODES:
+            if not self.endless:
+                sentence = "an alias (*) stands for something that holds it, or for too much; write the values out"
+                self.outline.mistakes.append(Mistake(sentence, dotted(key), self.file, self.outline.line_of(key)))
+            self.endless = True
+            return
+        tag = str(node.tag or "")
+        if not tag.startswith("tag:yaml.org,2002:") or "python/" in tag:
+            self.outline.tags.append((tag, line))
+        if isinstance(node, ScalarNode) and tag in ("!ref", "!copy", "!applyref"):
+            self.outline.referenced.update(_REFERENCE.findall(node.value))
+            self.outline.references.append((node.value, line))
+        self._above.add(id(node))
+        if isinstance(node, MappingNode):
+            self._visit_mapping(node, key)
+        elif isinstance(node, SequenceNode):
+            for index, value in enumerate(node.value):
+                self.outline.lines[(*key, index)] = value.start_mark.line + 1
+                self.visit(value, (*key, index))
+        self._above.discard(id(node))
+
+    def _visit_mapping(self, node: MappingNode, key: Key) -> None:
         seen: dict[str, int] = {}
         for name_node, value in node.value:
             name, name_line = str(name_node.value), name_node.start_mark.line + 1
             if name in seen:
-                outline.mistakes.append(
-                    Mistake(
-                        f"the key stands here twice, first in line {seen[name]}; keep one",
-                        dotted((*key, name)),
-                        file,
-                        name_line,
-                    )
-                )
+                sentence = f"the key stands here twice, first in line {seen[name]}; keep one"
+                self.outline.mistakes.append(Mistake(sentence, dotted((*key, name)), self.file, name_line))
             seen[name] = name_line
-            outline.lines.setdefault((*key, name), name_line)
-            _walk(value, (*key, name), outline, file)
-    elif isinstance(node, SequenceNode):
-        for index, value in enumerate(node.value):
-            outline.lines[(*key, index)] = value.start_mark.line + 1
-            _walk(value, (*key, index), outline, file)
+            self.outline.lines.setdefault((*key, name), name_line)
+            self.visit(value, (*key, name))

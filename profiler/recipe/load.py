@@ -6,6 +6,7 @@ of a second, and every mistake in it is reported at once.
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperpyyaml import resolve_references
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
@@ -29,6 +31,7 @@ from profiler.recipe.schema import Recipe, Variant
 from profiler.recipe.tags import check_tags
 from profiler.shipped import shipped_recipes
 
+RESOLVED_TAGS = ("!ref", "!copy", "!include:")
 SETTABLE = ("pretrained_model", "measure", "trace")
 
 
@@ -67,26 +70,30 @@ def load_recipe(
         raise RecipeError(str(path), outline.mistakes)
     source = _Source(path, text, outline, dict(overrides or {}), trust)
     mistakes = outline.mistakes + check_tags(outline, path, trust)
-    recipe, wrong = _check(source, {}, "command line", runnable=not mistakes, read_audio=read_audio)
-    if mistakes or wrong or recipe is None:
-        raise RecipeError(str(path), mistakes + wrong)
-    by_variant, wrong = {}, []
-    for index, variant in enumerate(recipe.variants):
+    runnable = not mistakes
+    recipe, wrong = _check(source, {}, (), runnable, read_audio)
+    mistakes += wrong
+    by_variant = {}
+    for index, variant in enumerate(recipe.variants if recipe else _readable_variants(source)):
+        if variant is None:
+            continue
         refused = _refuse_settings(source, variant, index)
-        changed, more = _check(source, variant.set, f"variant `{variant.name}`", not refused, read_audio=False)
-        wrong += refused or more
+        place = ("variants", index, "set")
+        changed, wrong = _check(source, variant.set, place, runnable and not refused, read_audio=False)
+        known = {(mistake.key, mistake.line) for mistake in mistakes}
+        mistakes += refused or [mistake for mistake in wrong if (mistake.key, mistake.line) not in known]
         if changed is not None:
             by_variant[variant.name] = changed
-    if wrong:
-        raise RecipeError(str(path), wrong)
+    if mistakes or recipe is None:
+        raise RecipeError(str(path), mistakes)
     return LoadedRecipe(path, text, recipe, by_variant)
 
 
 def _read(path: Path) -> str:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.")
     try:
         return path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.") from None
     except FileNotFoundError:
         known = nearest(path.stem, list(shipped_recipes()))
         raise UserError(f"There is no recipe {path}.{known} `python profile.py ls` lists what ships.") from None
@@ -119,7 +126,12 @@ def _describe_call(constructor: SafeConstructor, tag: str, node: Node) -> dict[s
     return {f"!{tag}": value}
 
 
+def _describe_python_call(constructor: SafeConstructor, tag: str, node: Node) -> dict[str, Any]:
+    return _describe_call(constructor, f"!python/{tag}", node)
+
+
 _Constructor.add_multi_constructor("!", _describe_call)
+_Constructor.add_multi_constructor("tag:yaml.org,2002:python/", _describe_python_call)
 
 
 @dataclass(frozen=True)
@@ -135,32 +147,41 @@ class _Source:
     def mistake(self, key: Key, sentence: str) -> Mistake:
         return Mistake(sentence, dotted(key), str(self.path), self.outline.line_of(key))
 
+    def cannot_resolve(self, error: Exception) -> Mistake:
+        """HyperPyYAML's complaint, with the line of the reference that it names."""
+        reason = str(error.args[0] if error.args else error).rstrip(": .")
+        if "overrides" in reason:
+            reason += f" ({', '.join(self.overrides)})"
+        line = next((line for text, line in self.outline.references if text.strip("<>") in reason), None)
+        return Mistake(f"cannot be resolved: {reason}", "a reference or override", str(self.path), line)
+
 
 def _check(
-    source: _Source, settings: dict[str, Any], place: str, runnable: bool, read_audio: bool
+    source: _Source, settings: dict[str, Any], place: Key, runnable: bool, read_audio: bool
 ) -> tuple[Recipe | None, list[Mistake]]:
-    """Values of the recipe with `settings` on top, and what is wrong with them.
+    """Values of the recipe with `settings` on top, which stand at `place`, and what is wrong with them.
 
     A recipe that may not be resolved (a refused tag, a duplicate key) is still checked as far as it can be read, so
     that one look shows everything there is to mend.
     """
-    overrides = {**source.overrides, **settings}
+    overrides = {**settings, **source.overrides, **settings}  # settings are looked up first, and win
     unresolved: list[Mistake] = []
     values: Any = None
     if runnable:
         try:
             resolved = resolve_references(_Named(source.text, str(source.path)), nest(overrides))
-            values = _evaluated(_plain_values(resolved.getvalue()))
+            values = _evaluated(_without_variables(_plain_values(resolved.getvalue()), source.outline))
         except UserError:
             raise
         except Exception as error:
-            reason = str(error.args[0] if error.args else error).rstrip(": .")
-            unresolved = [Mistake(f"cannot be resolved: {reason}", "a reference or override", str(source.path))]
+            unresolved = [source.cannot_resolve(error)]
     if values is None:
-        values = _plain_values(source.text)
-    # HyperPyYAML recipes may define variables: keys of the top level that some !ref uses.
-    for name in source.outline.referenced - set(Recipe.model_fields):
-        values.pop(name, None)
+        try:
+            values = _without_variables(_plain_values(source.text), source.outline)
+        except Exception as error:  # such as `!!int abc`
+            return None, unresolved or [source.cannot_resolve(error)]
+    elif (circle := _left_reference(values, ())) is not None:
+        unresolved = [source.mistake(circle, "the reference leads back to itself")]
     recipe, wrong = check_values(values)
     wrong += check_inputs(values, source.path.parent, read_audio, source.trust)
     mistakes = []
@@ -168,11 +189,28 @@ def _check(
         name = dotted(key)
         if _is_call(values, key):
             continue  # a tag that could not be resolved was reported as itself
-        if any(name == given or name.startswith((f"{given}.", f"{given}[")) for given in overrides):
-            mistakes.append(Mistake(f"{sentence} (from the {place})", name))
+        given = next(
+            (given for given in overrides if name == given or name.startswith((f"{given}.", f"{given}["))), None
+        )
+        if given in settings:
+            mistakes.append(source.mistake((*place, given), sentence if name == given else f"{name}: {sentence}"))
+        elif given is not None:
+            mistakes.append(Mistake(f"{sentence} (from the command line)", name))
         else:
             mistakes.append(source.mistake(key, sentence))
     return (recipe if not unresolved else None), unresolved + mistakes
+
+
+def _readable_variants(source: _Source) -> list[Variant | None]:
+    """The variants of a recipe that has mistakes elsewhere; None in the place of one that has mistakes itself."""
+    found: list[Variant | None] = []
+    with contextlib.suppress(Exception):
+        for value in _plain_values(source.text)["variants"]:
+            try:
+                found.append(Variant.model_validate(value))
+            except ValidationError:
+                found.append(None)
+    return found
 
 
 def _plain_values(text: str) -> Any:
@@ -180,6 +218,12 @@ def _plain_values(text: str) -> Any:
     yaml.Constructor = _Constructor
     yaml.allow_duplicate_keys = True
     return yaml.load(text)
+
+
+def _without_variables(values: Any, outline: Outline) -> Any:
+    """HyperPyYAML recipes may define variables: keys of the top level that some !ref uses, and that we do not know."""
+    variables = outline.referenced - set(Recipe.model_fields)
+    return {name: value for name, value in values.items() if name not in variables}
 
 
 def _evaluated(values: Any) -> Any:
@@ -194,6 +238,14 @@ def _evaluated(values: Any) -> Any:
     return evaluated
 
 
+def _left_reference(value: Any, key: Key) -> Key | None:
+    """Where a `!ref` is left after all were resolved: one that leads back to itself."""
+    if isinstance(value, dict) and ("!ref" in value or "!copy" in value):
+        return key
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((found for name, item in inner if (found := _left_reference(item, (*key, name))) is not None), None)
+
+
 def _is_call(values: Any, key: Key) -> bool:
     """True where the value at a key, or above it, only describes a tag."""
     for part in key:
@@ -201,7 +253,7 @@ def _is_call(values: Any, key: Key) -> bool:
             values = values[part]
         except (KeyError, IndexError, TypeError):
             return False
-        if is_call(values) or (isinstance(values, dict) and "!ref" in values):
+        if is_call(values) or (isinstance(values, dict) and str(next(iter(values), "")).startswith(RESOLVED_TAGS)):
             return True
     return False
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from profiler.units import parse_bytes
+
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-PositiveCount = Annotated[int, Field(gt=0)]
+PositiveCount = Annotated[int, Field(gt=0, le=1_000_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
@@ -99,7 +101,17 @@ class Measure(Section):
         600.0,
         description="a cell that would take longer than this in one round is skipped; one that does is stopped",
     )
+    memory: str | int | None = Field(
+        None, description="a memory size, such as 8 GB, for which to say the longest audio and the largest batch"
+    )
     seed: int = Field(0, ge=0, description="order of cells, pieces of audio, random weights")
+
+    @field_validator("memory")
+    @classmethod
+    def _is_a_size(cls, value: str | int | None) -> str | int | None:
+        if value is not None:
+            parse_bytes(value)
+        return value
 
 
 class Schedule(Section):

@@ -7,6 +7,7 @@ unless the user says `--trust`, and the parts of those same libraries that start
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from profiler.recipe.calls import CALL_PREFIXES
@@ -31,25 +32,30 @@ SERVED = (
     "torchaudio.transforms.",
     "transformers.models.",
 )
+# A module's own imports are reachable through it: torch.nn.parallel.distributed.os.popen. These lead out again.
+WAYS_OUT = sys.stdlib_module_names | {"dist", "np", "numpy", "requests", "sb", "scipy"}
+WAYS_OUT |= {"huggingface_hub", "speechbrain", "torch", "torchaudio", "transformers", "yaml"}
 REFUSED_WORDS = ("from_pretrained", "from_hparams", "load", "hub", "system", "eval", "exec", "import")
 
 
 def is_served(target: str) -> bool:
     """True for a dotted path that a recipe may name without `--trust`."""
     parts = target.lower().replace("_", ".").split(".")
-    return target.startswith(SERVED) and not any(
-        word in parts or word in target.lower().split(".") for word in REFUSED_WORDS
+    return (
+        target.startswith(SERVED)
+        and not any(word in parts or word in target.lower().split(".") for word in REFUSED_WORDS)
+        and WAYS_OUT.isdisjoint(target.split(".")[1:])
     )
 
 
-def check_tags(outline: Outline, path: Path, trust: bool) -> list[Mistake]:
+def check_tags(outline: Outline, path: Path, trust: bool, above: tuple[Path, ...] = ()) -> list[Mistake]:
     """The tags that may not be used here, of this file and of the files it includes."""
     mistakes = []
     for tag, line in outline.tags:
         if tag in HARMLESS:
             continue
         if tag.startswith(INCLUDING):
-            mistakes += _check_included(path.parent / tag[len(INCLUDING) :], path, line, trust)
+            mistakes += _check_included(path.parent / tag[len(INCLUDING) :], path, line, trust, above)
         elif trust:
             continue
         elif tag.startswith(CALL_PREFIXES):
@@ -77,13 +83,14 @@ def check_tags(outline: Outline, path: Path, trust: bool) -> list[Mistake]:
     return mistakes
 
 
-def _check_included(included: Path, path: Path, line: int, trust: bool) -> list[Mistake]:
+def _check_included(included: Path, path: Path, line: int, trust: bool, above: tuple[Path, ...]) -> list[Mistake]:
     try:
         text = included.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         return [Mistake(f"cannot include {included}: {reason}", file=str(path), line=line)]
-    if included.resolve() == path.resolve():
-        return [Mistake("the recipe includes itself", file=str(path), line=line)]
+    above = (*above, path.resolve())
+    if included.resolve() in above:
+        return [Mistake(f"{included} includes itself", file=str(path), line=line)]
     outline = read_outline(text, str(included))
-    return outline.mistakes + check_tags(outline, included, trust)
+    return outline.mistakes + check_tags(outline, included, trust, above)

@@ -11,9 +11,9 @@ from profiler.results import Results, write_atomically
 FILE = "tables.md"
 
 
-def render(results: Results) -> str:
+def render(results: Results, memory: str | int | None = None) -> str:
     """All tables with what a reader must know beside them."""
-    parts = [table.markdown() for table in build_tables(results)]
+    parts = [table.markdown() for table in build_tables(results, memory)]
     parts.append(how_measured(results))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler.execution.cell import CellState
-from profiler.execution.predict import predict_latency, predict_memory, predict_round_seconds
+from profiler.execution.predict import Forecast
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
-from profiler.report.tables import Table
+from profiler.report.table import Table
 from profiler.results import Results, read_results
 from profiler.units import bytes_text, seconds_text
 
@@ -20,8 +20,8 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
     earlier = latest_complete(loaded, logdir)
     tables, total = [], 0.0
     for variant in loaded.recipe.variants:
-        states = _states(earlier, variant.name)
         recipe = loaded.by_variant[variant.name]
+        forecast = Forecast(variant.name, _states(earlier), recipe)
         seconds = sorted({cell.seconds for cell in plan.cells})
         batches = sorted({cell.batch_size for cell in plan.cells})
         rows = []
@@ -32,9 +32,9 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
                 if cell in plan.skipped:
                     row.append("skipped")
                     continue
-                row.append(_estimate(cell, states))
+                row.append(_estimate(cell, forecast))
                 for number in range(recipe.measure.rounds):
-                    total += predict_round_seconds(cell, states, recipe, number) or 0.0
+                    total += forecast.round_seconds(cell, number) or 0.0
             rows.append(row)
         title = f"Plan - {variant.name}, {len(plan.to_measure)} cells to measure"
         tables.append(Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows))
@@ -60,17 +60,13 @@ def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
     return None
 
 
-def _states(results: Results | None, variant: str) -> list[CellState]:
+def _states(results: Results | None) -> list[CellState]:
     if results is None:
         return []
-    return [
-        CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell)
-        for cell in results.cells
-        if cell.variant == variant
-    ]
+    return [CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell) for cell in results.cells]
 
 
-def _estimate(cell: Cell, states: list[CellState]) -> str:
-    latency, memory = predict_latency(cell, states), predict_memory(cell, states)
+def _estimate(cell: Cell, forecast: Forecast) -> str:
+    latency, memory = forecast.latency(cell), forecast.memory(cell)
     parts = [seconds_text(latency) if latency else "", bytes_text(memory) if memory else ""]
     return ", ".join(part for part in parts if part) or "to measure"

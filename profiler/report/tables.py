@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from tabulate import tabulate
 
 from profiler.measure.fit import fit_durations
 from profiler.report import figures
+from profiler.report.capacity import capacity_table
+from profiler.report.table import Table
 from profiler.results import CellResult, Results
 from profiler.units import seconds_text, significant
 
 Text = Callable[[CellResult], str]
 
 
-@dataclass
-class Table:
-    """A titled grid of texts, with remarks below it."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    remarks: list[str] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        align = ("right",) * len(self.header)
-        grid = tabulate(self.rows, self.header, tablefmt="pipe", colalign=align, disable_numparse=True)
-        text = f"**{self.title}**\n\n{grid}"
-        for before, remark in zip(["", *self.remarks], self.remarks, strict=False):
-            in_list = remark.startswith("- ") and before.startswith("- ")
-            text += f"\n{remark}" if in_list else f"\n\n{remark}"
-        return text
-
-
-def build_tables(results: Results) -> list[Table]:
-    """All tables of a run, in reading order."""
+def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
+    """All tables of a run, in reading order. `memory`: a size to say what fits in it, beside this machine's."""
     tables = []
+    memory = memory or results.run.resolved.get("measure", {}).get("memory")
     for variant in results.variants:
         cells = [cell for cell in results.cells if cell.variant == variant]
         name = _name(results, variant)
@@ -51,8 +32,8 @@ def build_tables(results: Results) -> list[Table]:
         if any(cell.peak_memory_bytes and cell.peak_memory_bytes.device is not None for cell in cells):
             tables.append(_grid(f"Peak memory on the device - {name}", cells, figures.device_memory_text))
         line = cost_of_length(f"What a call costs over its length - {name}", cells)
-        if line is not None:
-            tables.append(line)
+        fits = capacity_table(f"What fits in memory - {name}", results, cells, memory)
+        tables += [table for table in (line, fits) if table is not None]
     return tables
 
 
@@ -60,7 +41,7 @@ def _name(results: Results, variant: str) -> str:
     model = results.model(variant)
     if model is None:
         return variant
-    return f"{model.source}, {variant}, {model.weights} weights"
+    return f"{model.source}, {variant}" + (f", {model.weights} weights" if model.weights else "")
 
 
 def _grid(title: str, cells: list[CellResult], text: Text) -> Table:

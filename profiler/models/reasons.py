@@ -1,0 +1,20 @@
+"""Why a library could not load a model, in one line for its user."""
+
+from __future__ import annotations
+
+UNREADABLE = ("SafetensorError", "UnpicklingError", "EOFError", "BadZipFile")
+
+
+def reason(error: Exception) -> str:
+    """The first line that says something; the whole error stays in the chain."""
+    name = type(error).__name__
+    if name in UNREADABLE:
+        return f"a file of weights cannot be read: damaged, not complete, or not only weights ({name})"
+    if "ignore_mismatched_sizes" in str(error):  # transformers: "look at the above report", which is not shown
+        return "the saved weights have other sizes than its configuration; overrides of sizes need weights: random"
+    # The first argument, because the text of a KeyError is its argument in quotes; of an OSError it is a number.
+    text = str(error.args[0] if error.args and not isinstance(error, OSError) else error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return name
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

@@ -1,0 +1,76 @@
+"""What tests share: tiny models, made once, and a guard on the one setting that loading a model leaves behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests import tiny
+
+
+class TinyModel(NamedTuple):
+    """A folder with a tiny model, and what was saved in it."""
+
+    folder: Path
+    type: str
+    saved: dict[str, Any]
+
+
+MAKERS: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {
+    "ctc": ("AutoModelForCTC", tiny.save_ctc),
+    "encoder": ("AutoModel", tiny.save_encoder),
+    "classifier": ("AutoModelForAudioClassification", tiny.save_classifier),
+    "whisper": ("AutoModelForSpeechSeq2Seq", tiny.save_whisper),
+    "crdnn": ("EncoderDecoderASR", tiny.save_crdnn),
+    "french": ("EncoderASR", tiny.save_french),
+    "speechbrain-whisper": ("WhisperASR", tiny.save_speechbrain_whisper),
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TinyModel]:
+    """Name -> a real tiny model in a folder. Tests that change the folder work on a copy."""
+    made: dict[str, TinyModel] = {}
+
+    def get(name: str) -> TinyModel:
+        if name not in made:
+            kind, save = MAKERS[name]
+            folder = tmp_path_factory.mktemp("models") / f"tiny-{name}"
+            made[name] = TinyModel(folder, kind, save(folder))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Fails every attempt to reach the network, and lists the attempts: libraries may swallow the error."""
+    attempts: list[Any] = []
+
+    def refuse(*arguments: Any, **more: Any) -> None:
+        attempts.append(arguments)
+        raise OSError("a test tried to reach the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return attempts
+
+
+@pytest.fixture(autouse=True)
+def _hub_settings_restored() -> Iterator[None]:
+    """A worker that has decided not to use the network stays so until it ends; a test must not hand that on."""
+    before = os.environ.get("HF_HUB_OFFLINE")
+    yield
+    if os.environ.get("HF_HUB_OFFLINE") != before:
+        os.environ.pop("HF_HUB_OFFLINE")
+        if before is not None:
+            os.environ["HF_HUB_OFFLINE"] = before
+    constants = sys.modules.get("huggingface_hub.constants")
+    if constants is not None:
+        constants.HF_HUB_OFFLINE = before is not None and before.upper() in ("1", "ON", "YES", "TRUE")

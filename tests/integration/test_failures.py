@@ -1,0 +1,92 @@
+"""A cell may die in any way: it is marked, the run goes on, and the other cells come out as if nothing had happened."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests import program
+
+LIMIT = "measure: {warmup: 1, min_calls: 5, budget: 0.2, limit: 3}\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("raise", "the model does not like this length"),
+        ("SIGSEGV", "killed by SIGSEGV"),
+        ("SIGKILL", "killed by SIGKILL"),
+        ("hang", "no result within 3 s (measure.limit)"),
+    ],
+)
+def test_a_cell_that_dies_fails_alone(tmp_path: Path, what: str, reason: str) -> None:
+    recipe = program.module_recipe(tmp_path, "Trouble", f"{{what: {what}, at: 0.2}}", batches="[1]", more=LIMIT)
+    done = program.run(recipe, "profiling_dimensions.audio_mockup_secs=[0.1,0.2,0.3]", "--trust", "--logdir", tmp_path)
+    results = program.results_in(tmp_path)
+    failed = program.cell(results, 0.2, 1)
+    assert done.returncode == 1
+    assert failed["status"] == "failed"
+    assert reason in failed["reason"]
+    assert reason in done.stdout, "the table says why"
+    assert "Traceback" not in done.stderr
+    for seconds in (0.1, 0.3):
+        measured = program.cell(results, seconds, 1)
+        assert measured["status"] == "ok"
+        assert len(measured["latency_s"]["rounds"]) == 2
+        # The sleeper takes 10 ms for each second of audio, whatever happened to its neighbour.
+        assert measured["latency_s"]["min"] == pytest.approx(0.01 * seconds, rel=0.5)
+    assert results["run"]["status"] == "complete"
+
+
+def test_a_cell_under_a_real_memory_limit_fails_with_the_reason(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Trouble", "{what: memory, at: 0.2}", batches="[1]")
+
+    def limit_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+    done = program.run(recipe, "--trust", "--logdir", tmp_path, preexec_fn=limit_memory)
+    results = program.results_in(tmp_path)
+    assert done.returncode == 1
+    assert "out of memory" in program.cell(results, 0.2, 1)["reason"]
+    assert program.cell(results, 0.1, 1)["status"] == "ok"
+
+
+def test_cells_that_cannot_fit_in_memory_are_skipped_with_the_figure(tmp_path: Path) -> None:
+    # 20 GB for each second of audio: the first cells fit anywhere, the last nowhere.
+    recipe = program.module_recipe(
+        tmp_path, "Hungry", "{megabytes_per_second: 20000}", seconds="[0.01, 0.02, 100]", batches="[1]"
+    )
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    skipped = program.cell(program.results_in(tmp_path), 100, 1)
+    assert done.returncode == 0, "skipped on purpose is no failure"
+    assert skipped["status"] == "skipped"
+    assert "would need about" in skipped["reason"]
+    assert "GB is available" in skipped["reason"]
+
+
+def test_cells_that_cannot_fit_in_time_are_skipped_with_the_figure(tmp_path: Path) -> None:
+    recipe = program.module_recipe(
+        tmp_path, "Sleeper", "{per_second: 0.1}", seconds="[0.1, 0.2, 600]", batches="[1]", more=LIMIT
+    )
+    program.run(recipe, "--trust", "--logdir", tmp_path)
+    skipped = program.cell(program.results_in(tmp_path), 600, 1)
+    assert skipped["status"] == "skipped"
+    assert "over measure.limit (3.00 s)" in skipped["reason"]
+
+
+def test_a_variant_whose_model_cannot_be_built_fails_and_the_next_one_is_measured(tmp_path: Path) -> None:
+    more = program.QUICK + (
+        "variants:\n"
+        "  - {name: good}\n"
+        "  - {name: bad, set: {pretrained_model.overrides.nonsense: 1}}\n"
+        "  - {name: also-good, threads: 1}\n"
+    )
+    recipe = program.module_recipe(tmp_path, "Sleeper", more=more, seconds="[0.1]", batches="[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    cells = {cell["variant"]: cell for cell in program.results_in(tmp_path)["cells"]}
+    assert done.returncode == 1
+    assert cells["good"]["status"] == cells["also-good"]["status"] == "ok"
+    assert cells["bad"]["status"] == "failed"
+    assert "nonsense" in cells["bad"]["reason"]

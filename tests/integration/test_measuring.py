@@ -1,0 +1,128 @@
+"""What a run measures, on modules whose cost is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.device import Device
+from profiler.execution.display import Display
+from profiler.execution.run import Execution, Options
+from profiler.recipe import load_recipe
+from tests import program
+from tests.tiny import SPEECH
+
+
+def test_samples_come_from_two_rounds_in_another_order(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Sleeper", seconds="[0.1, 0.2, 0.3]", batches="[1, 2]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    results = program.results_in(tmp_path)
+    lines = [line.split("] ")[1].split(":")[0] for line in done.stderr.splitlines() if line.startswith("[")]
+    first, second = lines[:6], lines[6:]
+    assert sorted(first) == sorted(second), "every cell is measured in both rounds"
+    assert first != second
+    for cell in results["cells"]:
+        latency = cell["latency_s"]
+        assert len(latency["rounds"]) == 2
+        assert min(latency["rounds"]) >= 5
+        assert latency["n"] == len(latency["samples"]) == sum(latency["rounds"])
+        assert latency["stopped_by"] in ("width", "budget")
+        assert latency["ci95"][0] <= latency["median"] <= latency["ci95"][1]
+    assert results["run"]["resolved"]["measure"]["seed"] == 0
+
+
+def test_known_costs_come_out(tmp_path: Path) -> None:
+    recipe = program.module_recipe(
+        tmp_path, "Sleeper", "{per_second: 0.05, fixed: 0.02}", "[0.2, 0.4, 0.8, 1.6]", "[1, 2]"
+    )
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    for cell in program.results_in(tmp_path)["cells"]:
+        known = 0.02 + 0.05 * cell["seconds"] * cell["batch_size"]
+        assert cell["latency_s"]["min"] == pytest.approx(known, rel=0.2)
+        assert cell["rtf"] == pytest.approx(cell["latency_s"]["median"] / (cell["seconds"] * cell["batch_size"]))
+        assert cell["rtfx"] == pytest.approx(1 / cell["rtf"])
+    table = done.stdout.split("What a call costs over its length")[1]
+    batch, fixed, per_second = (part.strip() for part in table.splitlines()[4].split("|")[1:4])
+    assert batch == "1"
+    assert fixed.endswith(" ms")
+    assert float(fixed.split()[0]) == pytest.approx(20, rel=0.25)
+    assert float(per_second.split()[0]) == pytest.approx(50, rel=0.25)
+
+
+def test_a_model_that_caches_is_found_out(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Caching", seconds="[0.1]", batches="[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    (cell,) = program.results_in(tmp_path)["cells"]
+    assert any("caches results" in reason for reason in cell["verdict_reasons"])
+    assert "caches results" in done.stdout
+
+
+def test_padding_spreads_lengths_and_is_reported(tmp_path: Path) -> None:
+    recipe = program.module_recipe(
+        tmp_path, "Sleeper", "{per_second: 0.05}", "[1]", "[4]", grid=f"  padding: 0.5\n  example_audio: {SPEECH}\n"
+    )
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    (cell,) = program.results_in(tmp_path)["cells"]
+    share = cell["input"]["share_of_padding"]
+    assert 0.05 < share < 0.5
+    assert cell["input"]["seconds_of_audio"] == pytest.approx(4 * (1 - share), rel=1e-3)
+    assert cell["rtf"] == pytest.approx(cell["latency_s"]["median"] / cell["input"]["seconds_of_audio"])
+    assert "Padding" in done.stdout
+
+
+def test_random_data_is_labelled(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    (cell,) = program.results_in(tmp_path)["cells"]
+    assert cell["input"]["audio"] == "random data"
+    assert "random data, not speech" in done.stdout
+
+
+def test_memory_of_each_cell_does_not_depend_on_the_cells_before(tmp_path: Path) -> None:
+    """300 MB for 3 s of audio, 100 MB for 1 s, whatever ran first: every pass has a process of its own."""
+    recipe = program.module_recipe(tmp_path, "Hungry", "{megabytes_per_second: 100}", "[3, 1, 2]", "[1]")
+    program.run(recipe, "--trust", "--logdir", tmp_path)
+    for cell in program.results_in(tmp_path)["cells"]:
+        known = 100e6 * cell["seconds"]
+        assert cell["peak_memory_bytes"]["tensors"] == known
+        assert cell["peak_memory_bytes"]["above_baseline"] == pytest.approx(known, rel=0.03)
+
+
+def test_a_fit_over_memory_says_what_fits(tmp_path: Path) -> None:
+    more = program.QUICK.replace("}", ", memory: 2 GB}")
+    recipe = program.module_recipe(tmp_path, "Hungry", "{megabytes_per_second: 100}", "[1, 2, 3]", "[1, 2]", more)
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    (row,) = [line for line in done.stdout.splitlines() if "longest audio, batch 1" in line]
+    longest = float(row.split("|")[3].split()[0])
+    base = min(
+        cell["peak_memory_bytes"]["process"] - cell["peak_memory_bytes"]["above_baseline"]
+        for cell in program.results_in(tmp_path)["cells"]
+    )
+    assert longest == pytest.approx((2e9 - base) / 100e6, rel=0.1)
+
+
+def test_a_fresh_worker_is_used_where_a_fork_is_not_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, which is not here: the only thing replaced is the answer to whether the device can be forked."""
+    monkeypatch.setattr(Device, "can_fork", property(lambda self: False))
+    recipe = program.module_recipe(tmp_path, "Sleeper", seconds="[0.1]", batches="[1]", more="measure: {rounds: 1}\n")
+    results = Execution(load_recipe(recipe, trust=True), Options(logdir=tmp_path / "logs"), Display()).execute()
+    (cell,) = results.cells
+    assert cell.status == "ok"
+    assert cell.latency_s is not None
+    assert cell.peak_memory_bytes is not None
+    assert results.environment["reference"]["gflops"] > 0
+
+
+def test_the_environment_is_recorded(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
+    program.run(recipe, "--trust", "--logdir", tmp_path, "--threads", "1")
+    environment = program.results_in(tmp_path)["environment"]
+    assert environment["threads"] == 1
+    assert environment["settings"]["float32"]["affinity"]
+    assert environment["reference"]["threads"] == 1
+    for moment in ("reference", "reference_at_end"):
+        assert environment[moment]["gflops"] > 0
+        assert environment[moment]["gb_per_s"] > 0
+    assert environment["packages"]["torch"].startswith("2.")
+    assert len(environment["at_end"]["load"]) == 3

@@ -1,0 +1,234 @@
+"""results.json: whole at any time, readable again, and clear about what is wrong when it is damaged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.errors import StorageError, UserError
+from profiler.results import (
+    SCHEMA,
+    CellResult,
+    Latency,
+    Model,
+    PeakMemory,
+    Results,
+    ResultsFile,
+    Run,
+    read_results,
+    write_atomically,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def latency(median: float) -> Latency:
+    samples = [median * 0.99, median, median * 1.01]
+    return Latency(
+        median=median,
+        mean=median,
+        std=median * 0.01,
+        min=samples[0],
+        ci95=(samples[0], samples[2]),
+        n=3,
+        samples=samples,
+        rounds=[3],
+        warmup=[median * 2],
+        stopped_by="width",
+    )
+
+
+def cell(seconds: float = 1.0, batch: int = 1, **more: Any) -> CellResult:
+    return CellResult(variant="float32", seconds=seconds, batch_size=batch, status="ok", **more)
+
+
+def results() -> Results:
+    return Results(
+        run=Run(id="x", recipe="r", recipe_sha256="0" * 64, command="profile.py r.yaml", started="2026-01-01"),
+        environment={"cpu": "Żółw 3000", "packages": {"torch": "2.13"}},
+        models=[Model(variant="float32", source="a/b", type="AutoModel", weights="random")],
+    )
+
+
+# --- writing ---
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path, results())
+    file.put(cell(1.0, rtf=0.1, latency_s=latency(0.1), peak_memory_bytes=PeakMemory(process=10**9)))
+    file.put(cell(0.25, 4))
+    assert read_results(tmp_path) == file.results
+    assert read_results(tmp_path / "results.json") == file.results
+    assert read_results(tmp_path).environment["cpu"] == "Żółw 3000"
+
+
+def test_the_file_has_the_documented_shape(tmp_path: Path) -> None:
+    ResultsFile(tmp_path, results()).put(cell(latency_s=latency(0.1), rtf=0.1, rtfx=10.0, verdict="stable"))
+    data = json.loads((tmp_path / "results.json").read_text())
+    assert data["schema"] == SCHEMA
+    assert {"id", "recipe", "recipe_sha256", "command", "started", "finished", "status"} <= data["run"].keys()
+    assert {"variant", "source", "type", "weights", "parameters", "size_bytes"} <= data["models"][0].keys()
+    (row,) = data["cells"]
+    assert (row["variant"], row["seconds"], row["batch_size"], row["status"]) == ("float32", 1.0, 1, "ok")
+    assert {"median", "mean", "std", "min", "ci95", "n", "samples", "stopped_by"} <= row["latency_s"].keys()
+    assert (row["rtf"], row["rtfx"], row["verdict"]) == (0.1, 10.0, "stable")
+
+
+def test_the_file_is_whole_after_every_cell(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path, results())
+    file.write()
+    for number in range(1, 6):
+        assert len(read_results(tmp_path).cells) == number - 1
+        file.put(cell(number))
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_a_cell_that_is_measured_again_is_replaced_in_its_place(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path, results())
+    for seconds in (1.0, 2.0, 1.0):
+        file.put(cell(seconds, rtf=seconds))
+    file.put(cell(2.0, rtf=9.0))
+    assert [(c.seconds, c.rtf) for c in read_results(tmp_path).cells] == [(1.0, 1.0), (2.0, 9.0)]
+
+
+def test_a_run_that_is_taken_up_again_keeps_its_cells(tmp_path: Path) -> None:
+    ResultsFile(tmp_path, results()).put(cell(1.0, rtf=0.5))
+    again = ResultsFile(tmp_path, read_results(tmp_path))
+    again.put(cell(2.0))
+    assert [c.seconds for c in read_results(tmp_path).cells] == [1.0, 2.0]
+
+
+def test_keys_of_a_newer_version_survive(tmp_path: Path) -> None:
+    made = results()
+    made.run = Run.model_validate({**made.run.model_dump(), "cluster": "four"})
+    file = ResultsFile(tmp_path, made)
+    file.put(CellResult.model_validate({**cell().model_dump(), "energy_j": {"per_call": 3}}))
+    again = read_results(tmp_path).model_dump(mode="json")
+    assert again["run"]["cluster"] == "four"
+    assert again["cells"][0]["energy_j"] == {"per_call": 3}
+
+
+def test_cells_are_found_by_their_place() -> None:
+    made = results()
+    made.cells = [cell(1.0, 2), cell(2.0, 1, reason="x")]
+    found = made.cell("float32", 2.0, 1)
+    assert found is not None
+    assert found.reason == "x"
+    assert made.cell("float32", 2.0, 2) is None
+    assert made.cell("other", 2.0, 1) is None
+
+
+# --- when writing fails ---
+
+
+def test_a_folder_that_is_gone_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"Cannot write .*results\.json: No such file"):
+        ResultsFile(tmp_path / "gone", results()).write()
+
+
+def test_a_file_in_the_way_of_the_new_one_leaves_the_old_one(tmp_path: Path) -> None:
+    ResultsFile(tmp_path, results()).put(cell())
+    before = (tmp_path / "results.json").read_bytes()
+    (tmp_path / ".results.json.part").mkdir()
+    with pytest.raises(StorageError, match="What was written before is intact"):
+        write_atomically(tmp_path / "results.json", "new")
+    assert (tmp_path / "results.json").read_bytes() == before
+
+
+def test_a_full_disk_leaves_the_last_whole_file_and_nothing_else(tmp_path: Path) -> None:
+    """The limit on a file's size stands for the end of a disk: a write fails in the middle."""
+    code = f"""
+        import resource, signal
+        from pathlib import Path
+        from profiler.errors import StorageError
+        from tests.unit.test_results import cell, results
+        from profiler.results import ResultsFile
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        file = ResultsFile(Path({str(tmp_path)!r}), results())
+        for number in range(1, 1000):
+            try:
+                file.put(cell(number))
+            except StorageError as error:
+                print(number, error)
+                break
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    number, message = done.stdout.split(maxsplit=1)
+    assert "File too large" in message
+    assert "--resume" in message
+    assert int(number) > 10
+    assert len(read_results(tmp_path).cells) == int(number) - 1
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_a_figure_that_is_no_number_is_not_written(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path, results())
+    file.put(cell(1.0, rtf=0.1))
+    with pytest.raises(ValueError):
+        file.put(cell(2.0, rtf=float("nan")))
+    assert [c.seconds for c in read_results(tmp_path).cells] == [1.0]
+
+
+# --- reading what is damaged ---
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is damaged: it is not JSON"),
+        (b'{"schema": 1, "run": {"id"', "is damaged: it is not JSON"),
+        (b"\xff\xfe\x00binary", "is damaged: it is not JSON"),
+        (b"[1, 2]", "has the schema None"),
+        (b'"text"', "has the schema None"),
+        (b"null", "has the schema None"),
+        (b'{"name": "package", "version": "1.0"}', "has the schema None"),
+        (b'{"schema": 99, "run": {}}', "has the schema 99; this version reads 1 to 1"),
+        (b'{"schema": "1"}', "has the schema '1'"),
+        (b'{"schema": 1}', "is damaged at run: Field required"),
+        (b'{"schema": 1, "run": {"id": "x"}}', "is damaged at run.recipe"),
+    ],
+)
+def test_what_is_no_results_file_is_said_plainly(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "results.json").write_bytes(content)
+    with pytest.raises(UserError) as error:
+        read_results(tmp_path)
+    assert message in str(error.value)
+    assert "results.json" in str(error.value)
+
+
+def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
+    ResultsFile(tmp_path, results()).put(cell())
+    file = tmp_path / "results.json"
+    file.write_text(file.read_text().replace('"status": "ok"', '"status": "fine"'))
+    with pytest.raises(UserError, match=r"damaged at cells\.0\.status"):
+        read_results(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_file_that_was_copied_in_part_is_damaged(tmp_path: Path, share: float) -> None:
+    ResultsFile(tmp_path, results()).put(cell(latency_s=latency(0.1)))
+    whole = (tmp_path / "results.json").read_text().rstrip()
+    (tmp_path / "results.json").write_text(whole[: int(len(whole) * share)])
+    with pytest.raises(UserError, match="damaged"):
+        read_results(tmp_path)
+
+
+def test_a_folder_without_results_is_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a run"):
+        read_results(tmp_path)
+
+
+def test_deep_nesting_does_not_crash_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="damaged"):
+        read_results(tmp_path)
