@@ -66,18 +66,21 @@ def cpu_name() -> str | None:
 
 def available_memory() -> int:
     """Bytes a new process could take now: what the kernel calls available, within cgroup and process limits."""
-    available = psutil.virtual_memory().available
-    limit = memory_limit()
-    if limit is not None:
-        available = min(available, max(0, limit - (_cgroup_usage() or 0)))
-    return int(available)
+    found = [psutil.virtual_memory().available]
+    cgroup = _cgroup_room()
+    if cgroup is not None:
+        found.append(cgroup[1])
+    process = _process_limit()
+    if process is not None:
+        found.append(process)  # it holds for each process alone, and a cell has one of its own
+    return int(max(0, min(found)))
 
 
 def memory_limit() -> int | None:
     """The tightest limit below the machine's memory: cgroup or address space; None where there is none."""
-    limits = [value for value in (_cgroup_value("max"), _process_limit()) if value is not None]
-    total = psutil.virtual_memory().total
-    smaller = [value for value in limits if value < total]
+    cgroup = _cgroup_room()
+    limits = [value for value in (cgroup[0] if cgroup else None, _process_limit()) if value is not None]
+    smaller = [value for value in limits if value < psutil.virtual_memory().total]
     return min(smaller) if smaller else None
 
 
@@ -87,38 +90,47 @@ def _process_limit() -> int | None:
     return min(finite) if finite else None
 
 
-def _cgroup_usage() -> int | None:
-    return _cgroup_value("usage")
-
-
-CGROUP_FILES = {
-    "max": ("memory.max", "memory.limit_in_bytes"),
-    "usage": ("memory.current", "memory.usage_in_bytes"),
-}
-
-
-def _cgroup_value(kind: str) -> int | None:
-    """The smallest value over this process's memory cgroup and those above it; version 2 or 1."""
-    new, old = CGROUP_FILES[kind]
+def _cgroup_room() -> tuple[int, int] | None:
+    """(limit, room left) of the tightest memory cgroup over this process; version 2 or 1. None without a limit."""
     for line in (_read(PROC / "self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "" and (SYS / "fs/cgroup/cgroup.controllers").exists():
-            root, name = SYS / "fs/cgroup", new
+            root, limit_name, usage_name, cache_name = (
+                SYS / "fs/cgroup",
+                "memory.max",
+                "memory.current",
+                "inactive_file",
+            )
         elif "memory" in controllers.split(","):
-            root, name = SYS / "fs/cgroup/memory", old
+            root, limit_name, usage_name = SYS / "fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache_name = "total_inactive_file"
         else:
             continue
         folder = root / path.lstrip("/")
-        values = []
+        rooms = []
         for place in (folder, *folder.parents):
-            text = _read(place / name)
-            if text and text.isdigit():
-                values.append(int(text))
-            if place == root or (kind == "usage" and values):
+            limit, usage = _number(place / limit_name), _number(place / usage_name)
+            if limit is not None:
+                # File cache that nobody reads counts as used, but the kernel gives it up when asked.
+                reclaimable = _stat(place / "memory.stat", cache_name)
+                rooms.append((limit, limit - max(0, (usage or 0) - reclaimable)))
+            if place == root:
                 break
-        if values:
-            return min(values)
+        if rooms:
+            return min(limit for limit, _ in rooms), min(room for _, room in rooms)
     return None
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path)
+    return int(text) if text and text.isdigit() else None
+
+
+def _stat(path: Path, name: str) -> int:
+    for line in (_read(path) or "").splitlines():
+        if line.startswith(f"{name} "):
+            return int(line.split()[1])
+    return 0
 
 
 def throttle_counts() -> int:

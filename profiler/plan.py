@@ -99,8 +99,9 @@ def first_round_order(cells: list[Cell], seed: int) -> list[Cell]:
 
 def _next_smaller(cell: Cell, cells: set[Cell]) -> set[Cell]:
     """The nearest cells with less audio in a row, and with fewer rows; all smaller ones follow from these."""
-    same_batch = [c for c in cells if c.batch_size == cell.batch_size and c.seconds < cell.seconds]
-    same_length = [c for c in cells if c.seconds == cell.seconds and c.batch_size < cell.batch_size]
+    others = [c for c in cells if c.variant == cell.variant]
+    same_batch = [c for c in others if c.batch_size == cell.batch_size and c.seconds < cell.seconds]
+    same_length = [c for c in others if c.seconds == cell.seconds and c.batch_size < cell.batch_size]
     found = set()
     if same_batch:
         found.add(max(same_batch, key=lambda c: c.seconds))

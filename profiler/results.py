@@ -38,6 +38,7 @@ class Run(Record):
     status: Literal["running", "complete", "interrupted"] = "running"
     profiler_version: str = ""
     resolved: dict[str, Any] = Field(default_factory=dict)
+    loading_s: float = 0.0  # importing libraries and loading models, of all variants
     notes: list[str] = Field(default_factory=list)
 
 
@@ -101,6 +102,7 @@ class CellResult(Record):
     conditions: list[dict[str, Any]] = Field(default_factory=list)  # of the machine, in each round
     trace: str | None = None
     trace_reason: str | None = None
+    work_s: dict[str, float] = Field(default_factory=dict)  # how long each pass was at work
 
     @property
     def key(self) -> tuple[str, float, int]:

@@ -30,20 +30,26 @@ class CellState:
     failure: str | None = None
     skip: str | None = None
     median: float | None = None
+    work: dict[str, float] = field(default_factory=dict)
 
     @property
     def samples(self) -> list[float]:
         return [sample for values in self.rounds for sample in values]
 
     def add_timing(self, result: dict[str, Any], condition: dict[str, Any]) -> None:
-        self.rounds.append(result["samples"])
+        figures = result["figures"]
+        self.rounds.append(figures["samples"])
         self.median = statistics.median(self.samples)
-        self.device_rounds.append(result["device_samples"])
-        self.warmup += result["warmup"]
-        self.stopped_by = result["stopped_by"]
-        self.seconds_of_audio = result["seconds_of_audio"]
-        self.share_of_padding = result["share_of_padding"]
+        self.device_rounds.append(figures["device_samples"])
+        self.warmup += figures["warmup"]
+        self.stopped_by = figures["stopped_by"]
+        self.seconds_of_audio = result["input"]["seconds_of_audio"]
+        self.share_of_padding = result["input"]["share_of_padding"]
         self.conditions.append(condition)
+
+    def add_work(self, kind: str, result: dict[str, Any]) -> None:
+        """How long a pass was at work, for the account of where a run's time went."""
+        self.work[kind] = self.work.get(kind, 0.0) + result["work_s"]
 
     @classmethod
     def from_result(cls, cell: Cell, result: CellResult) -> CellState:
@@ -56,6 +62,7 @@ class CellState:
                 state.rounds.append(left[:count])
                 left = left[count:]
             state.median = latency.median
+            state.work = dict(result.work_s)
             state.warmup, state.stopped_by = list(latency.warmup), latency.stopped_by
             state.conditions = list(result.conditions)
             state.seconds_of_audio = result.input.get("seconds_of_audio", cell.audio_seconds)
@@ -81,6 +88,7 @@ class CellState:
             made.status, made.reason = "failed", self.failure
         made.peak_memory_bytes = self.memory
         made.trace, made.trace_reason = self.trace, self.trace_reason
+        made.work_s = self.work
         if self.samples:
             self._put_timing(made, width)
             made.timed_region = timed_region

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.device import Device
+from profiler.measure.latency import VARIED_INPUTS, StopRule, Timing, time_calls
+from profiler.measure.memory import measure_memory
+from profiler.measure.trace import record_trace
 from profiler.recipe.schema import Trace
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 Pass = Literal["time", "memory", "trace", "reference"]
 Emit = Callable[[dict[str, Any]], None]
+Run = Callable[[Any], Any]
 
 PROGRESS_SECONDS = 0.5  # at most this often does a worker report how far it is
 
@@ -49,7 +54,7 @@ class Job:
 
 
 def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit) -> dict[str, Any]:
-    """Do one pass and give its figures as plain values."""
+    """Do one pass. Gives {figures, input, work_s}: what the pass found, on what, and how long it was at work."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -60,27 +65,23 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit) ->
     assert model is not None
     assert speech is not None
     torch.manual_seed(job.seed)
+    batches = [
+        speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding)
+        for number in range(VARIED_INPUTS if job.kind == "time" else 1)
+    ]
+    inputs = [model.prepare(batch) for batch in batches]
+    facts = {
+        "seconds_of_audio": statistics.fmean(batch.seconds_of_audio for batch in batches),
+        "share_of_padding": statistics.fmean(batch.share_of_padding for batch in batches),
+    }
+    do_pass = {"time": _time, "memory": _memory, "trace": _trace}[job.kind]
+    start = time.perf_counter()
     with torch.no_grad():
-        if job.kind == "time":
-            return _time(job, model, speech, emit)
-        value, facts = _input(job, model, speech)
-        if job.kind == "memory":
-            from profiler.measure.memory import measure_memory
-
-            return asdict(measure_memory(model.run, value, Device(job.device)))
-        return _trace(job, model, value) | facts
+        figures = do_pass(job, model.run, inputs, emit)
+    return {"figures": figures, "input": facts, "work_s": time.perf_counter() - start}
 
 
-def _input(job: Job, model: Model, speech: Speech, number: int = 0) -> tuple[Any, dict[str, Any]]:
-    batch = speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding)
-    facts = {"seconds_of_audio": batch.seconds_of_audio, "share_of_padding": batch.share_of_padding}
-    return model.prepare(batch), facts
-
-
-def _time(job: Job, model: Model, speech: Speech, emit: Emit) -> dict[str, Any]:
-    from profiler.measure.latency import VARIED_INPUTS, StopRule, Timing, time_calls
-
-    made = [_input(job, model, speech, number) for number in range(VARIED_INPUTS)]
+def _time(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
     last_report = 0.0
 
     def report(timing: Timing) -> None:
@@ -91,24 +92,16 @@ def _time(job: Job, model: Model, speech: Speech, emit: Emit) -> dict[str, Any]:
             seen = timing.samples or timing.warmup
             emit({"event": "progress", "calls": len(timing.samples), "latency": seen[len(seen) // 2]})
 
-    timing = time_calls(
-        model.run,
-        [value for value, _ in made],
-        Device(job.device),
-        StopRule(job.min_calls, job.width, job.budget, job.earlier),
-        job.warmup,
-        report,
-    )
-    facts = [facts for _, facts in made]
-    return asdict(timing) | {
-        name: sum(fact[name] for fact in facts) / len(facts) for name in ("seconds_of_audio", "share_of_padding")
-    }
+    rule = StopRule(job.min_calls, job.width, job.budget, job.earlier)
+    return asdict(time_calls(run, inputs, Device(job.device), rule, job.warmup, report))
 
 
-def _trace(job: Job, model: Model, value: Any) -> dict[str, Any]:
-    from profiler.measure.trace import record_trace
+def _memory(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
+    return asdict(measure_memory(run, inputs[0], Device(job.device)))
 
+
+def _trace(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
     settings = Trace.model_validate(job.trace or {})
     name = f"{job.seconds:g}s_x{job.batch_size}"
-    files = record_trace(model.run, value, Device(job.device), settings, Path(job.folder), name)
+    files = record_trace(run, inputs[0], Device(job.device), settings, Path(job.folder), name)
     return {"files": [file.name for file in files]}

@@ -153,25 +153,28 @@ class Execution:
 
     def _passes(self, number: int, state: CellState, recipe: Recipe) -> None:
         """Time first, so that a figure is there early; memory and trace in the first round only."""
-        variant, limit = state.cell.variant, recipe.measure.limit
+        variant = state.cell.variant
         before = conditions.read_counters(self.workers.pid(variant))
-        timing = self.workers.run(variant, self._job("time", number, state, recipe), limit, self.display.progress)
+        timing = self._pass("time", number, state, recipe)
         after = conditions.read_counters(self.workers.pid(variant)) if self.workers.can_fork else before
         state.add_timing(timing, conditions.between(before, after))
         if number > 0:
             return
-        self.display.status("memory")
-        memory = self.workers.run(variant, self._job("memory", number, state, recipe), limit, self.display.progress)
-        state.memory = PeakMemory(**memory)
+        state.memory = PeakMemory(**self._pass("memory", number, state, recipe)["figures"])
         if recipe.profiling_dimensions.export_logs:
-            self.display.status("trace")
             try:
-                traced = self.workers.run(
-                    variant, self._job("trace", number, state, recipe), limit, self.display.progress
-                )
-                state.trace = f"{state.cell.folder}/{traced['files'][-1]}"
+                traced = self._pass("trace", number, state, recipe)
+                state.trace = f"{state.cell.folder}/{traced['figures']['files'][-1]}"
             except JobFailed as error:
                 state.trace_reason = str(error)
+
+    def _pass(self, kind: Pass, number: int, state: CellState, recipe: Recipe) -> dict[str, Any]:
+        if kind != "time":
+            self.display.status(kind)
+        job = self._job(kind, number, state, recipe)
+        result = self.workers.run(state.cell.variant, job, recipe.measure.limit, self.display.progress)
+        state.add_work(kind, result)
+        return result
 
     def _job(self, kind: Pass, number: int, state: CellState, recipe: Recipe) -> Job:
         measure = recipe.measure
@@ -235,6 +238,7 @@ class Execution:
 
     def _loaded(self, variant: str, facts: dict[str, Any]) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
+        self.file.results.run.loading_s += facts.pop("loading_s")
         model = Model(variant=variant, source=wanted.source, type=wanted.type, **facts)
         models = self.file.results.models
         known = self.file.results.model(variant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class Workers:
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio
         make_folder(self.folder / variant)
+        start = time.perf_counter()
         worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant])
         self._workers[variant] = worker
         try:
@@ -58,7 +60,7 @@ class Workers:
         except BaseException:
             self._discard(variant)
             raise
-        self.on_load(variant, model)
+        self.on_load(variant, {**model, "loading_s": time.perf_counter() - start})
         return worker
 
     def run(self, variant: str, job: Job, timeout: float, on_event: OnEvent) -> dict[str, Any]:

@@ -23,6 +23,8 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
     if fit is None:
         return None
     sizes = _sizes(results, asked)
+    if not sizes:
+        return None
     lengths = sorted({cell.seconds for cell in measured})
     batches = sorted({cell.batch_size for cell in measured})
     rows = [
