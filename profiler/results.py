@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from profiler.errors import StorageError, UserError
 
 SCHEMA = 1
 FILE = "results.json"
+SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
 
 
 class Record(BaseModel):
@@ -78,7 +80,6 @@ class PeakMemory(Record):
     tensors: int | None = None
     process: int | None = None
     above_baseline: int | None = None
-    first_call: int | None = None
     device: int | None = None
 
 
@@ -145,6 +146,9 @@ class ResultsFile:
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
         self.results = results
+        self._environment = _json(results.environment)
+        self._synced_at = -SYNC_SECONDS
+        self._places = {cell.key: place for place, cell in enumerate(results.cells)}
         self._cells: dict[tuple[str, float, int], str] = {cell.key: _dump(cell) for cell in results.cells}
 
     @property
@@ -153,37 +157,48 @@ class ResultsFile:
 
     def put(self, cell: CellResult) -> None:
         """Add or replace one cell, then write."""
-        cells = self.results.cells
-        for index, other in enumerate(cells):
-            if other.key == cell.key:
-                cells[index] = cell
-                break
-        else:
-            cells.append(cell)
+        place = self._places.setdefault(cell.key, len(self._places))
+        self.results.cells[place : place + 1] = [cell]
         self._cells[cell.key] = _dump(cell)
-        self.write()
+        self._replace()
 
     def write(self) -> None:
-        """Replace the file atomically."""
-        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells"})
-        text = json.dumps(head, indent=1, ensure_ascii=False, allow_nan=False)
+        """Replace the file, the environment included: call this when it changed."""
+        self._environment = _json(self.results.environment)
+        self._replace()
+
+    def _replace(self) -> None:
+        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "environment"})
+        text = _json(head)
         cells = ",\n  ".join(self._cells[cell.key] for cell in self.results.cells)
-        text = f'{text[: text.rindex("}")].rstrip()},\n "cells": [\n  {cells}\n ]\n}}\n'
-        write_atomically(self.path, text)
+        start = text[: text.rindex("}")].rstrip()
+        due = time.monotonic() - self._synced_at > SYNC_SECONDS
+        text = f'{start},\n "environment": {self._environment},\n "cells": [\n  {cells}\n ]\n}}\n'
+        write_atomically(self.path, text, to_disk=due)
+        if due:
+            self._synced_at = time.monotonic()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def _dump(cell: CellResult) -> str:
     return json.dumps(cell.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write beside the target, then rename: readers see the old file or the new one, never half of it."""
+def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
+    """Write beside the target, then rename: readers see the old file or the new one, never half of it.
+
+    `to_disk=False` leaves it to the system when the bytes reach the disk: safe against anything but a power cut.
+    """
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if to_disk:
+                os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -35,8 +35,8 @@ class Display:
     def cell(self, cell: Cell, number: int, left: float | None) -> None:
         """A cell starts in round `number`."""
 
-    def progress(self, event: dict[str, Any]) -> None:
-        """A worker reports how far it is."""
+    def event(self, event: dict[str, Any]) -> None:
+        """A worker reports that it begins a pass, or how far it is."""
 
     def cell_done(self, result: CellResult, number: int) -> None:
         """A cell has been measured, skipped, or failed."""
@@ -104,11 +104,13 @@ class Live(Lines):
     def cell(self, cell: Cell, number: int, left: float | None) -> None:
         super().cell(cell, number, left)
         self.current = f"{cell.variant} {cell.seconds:g} s x {cell.batch_size}, round {number + 1}"
-        self._show(f"{self.current}  warming up")
+        self._show(self.current)
 
-    def progress(self, event: dict[str, Any]) -> None:
-        calls, latency = event["calls"], seconds_text(event["latency"])
-        self._show(f"{self.current}  {calls} calls, {latency} a call" if calls else f"{self.current}  warming up")
+    def event(self, event: dict[str, Any]) -> None:
+        if event["event"] == "pass":
+            self.status("warming up" if event["pass"] == "time" else event["pass"])
+        elif event["calls"]:
+            self.status(f"{event['calls']} calls, {seconds_text(event['latency'])} a call")
 
     def cell_done(self, result: CellResult, number: int) -> None:
         super().cell_done(result, number)

@@ -22,7 +22,12 @@ GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
 
 
 class JobFailed(WorkerError):
-    """A job ended without a result; the message says why, in the words of a table."""
+    """A job ended before all its passes were done; the message says why, in the words of a table."""
+
+    def __init__(self, reason: str, during: str = "", results: dict[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.during = during  # the pass that did not end
+        self.results = results or {}  # of the passes before it
 
 
 class WorkerHandle:
@@ -50,10 +55,21 @@ class WorkerHandle:
     def pid(self) -> int:
         return self.process.pid
 
-    def load(self, model: Message, audio: Path | None, fork: bool, timeout: float) -> Message:
-        """Have the model loaded; raises ModelError when the user can mend what is wrong."""
+    def load(
+        self, model: Message, audio: Path | None, timeout: float, fork: bool = True, traced: bool = False
+    ) -> Message:
+        """Have the model loaded; raises ModelError when the user can mend what is wrong.
+
+        `fork` and `traced` say what jobs will follow, so that forks find prepared what they need.
+        """
         answer = self._ask(
-            {"do": "load", "model": model, "audio": str(audio) if audio else None, "fork": fork},
+            {
+                "do": "load",
+                "model": model,
+                "audio": str(audio) if audio else None,
+                "fork": fork,
+                "traced": traced,
+            },
             timeout,
             "loading the model",
         )
@@ -65,42 +81,42 @@ class WorkerHandle:
         return loaded
 
     def run(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> dict[str, Any]:
-        """Have a job done; raises JobFailed when it dies, hangs or raises."""
+        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises."""
         self._send({"do": "job", "job": job.to_message(), "fork": fork})
         deadline = time.monotonic() + timeout
         child: int | None = None
-        result: dict[str, Any] | None = None
-        problem = ""
+        results: dict[str, Any] = {}
+        current = problem = ""
         while True:
             try:
-                event = self.channel.receive(deadline - time.monotonic())
+                event = self.channel.receive(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 if problem:  # ended already, and still no word: the worker itself hangs
                     self.kill()
-                    raise JobFailed(problem) from None
+                    raise JobFailed(problem, current, results) from None
                 problem = f"no result within {timeout:g} s (measure.limit)"
                 self._end_job(child)
                 deadline = time.monotonic() + GRACE_SECONDS
                 continue
             if event is None:
-                raise JobFailed(problem or self._how_it_died())
+                raise JobFailed(problem or self._how_it_died(), current, results)
             kind = event["event"]
             if kind == "started":
                 child = event["pid"]
             elif kind == "result":
-                result = event["result"]
+                results[event["pass"]] = event["result"]
             elif kind == "error":
                 problem = problem or event["message"]
-            elif kind == "ended":
-                if result is not None and not problem:
-                    return result
-                raise JobFailed(problem or _signal_sentence(event["signal"]))
-            else:
+            elif kind in ("pass", "progress"):
+                current = event.get("pass", current)
                 on_event(event)
-            if not fork and (result is not None or problem):
-                if result is not None:
-                    return result
-                raise JobFailed(problem)
+            # A fork's end is reported by the worker; without one the job's last word is its end.
+            if kind == ("ended" if fork else "done"):
+                if problem or event.get("signal"):
+                    raise JobFailed(problem or _signal_sentence(event["signal"]), current, results)
+                return results
+            if kind == "error" and not fork:
+                raise JobFailed(problem, current, results)
 
     def _end_job(self, child: int | None) -> None:
         if child is None:

@@ -13,7 +13,7 @@ from profiler.units import bytes_text, seconds_text
 
 MEMORY_MARGIN = 0.9  # of what is available: the prediction is not exact, and the system needs a little itself
 BYTES_PER_SAMPLE = 4
-MEMORY_CALLS = 3  # calls of the memory pass
+MEMORY_CALLS = 2  # calls of the memory pass
 LIKELY_CALLS = 12  # calls after which most cells are stable
 
 

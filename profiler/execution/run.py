@@ -1,8 +1,8 @@
 """Executes a plan: rounds over cells, passes over a cell, results written after each.
 
     load model, reference workload
-    round 1, each cell (shuffled, smaller before larger):   time | memory | trace     each in a process of its own
-    round 2 and on, each cell (shuffled):                   time
+    round 1, each cell (shuffled, smaller before larger), in a process of its own:   time | memory | trace
+    round 2 and on, each cell (shuffled), in a process of its own:                   time
     reference workload
 
 The parent sleeps while a job runs, survives its death, and goes on with the next.
@@ -143,44 +143,50 @@ class Execution:
         if state.skip is None:
             self.display.cell(state.cell, number, self._time_left())
             try:
-                self._passes(number, state, recipe)
-            except JobFailed as error:
-                state.failure = str(error) if number == 0 else f"in round {number + 1}: {error}"
+                self._measure(number, state, recipe)
             except (ModelError, WorkerError) as error:
                 self._fail_variant(state.cell.variant, str(error))
         result = self._put(state)
         self.display.cell_done(result, number)
 
-    def _passes(self, number: int, state: CellState, recipe: Recipe) -> None:
-        """Time first, so that a figure is there early; memory and trace in the first round only."""
+    def _measure(self, number: int, state: CellState, recipe: Recipe) -> None:
+        """All passes of a cell in a round. What was done before a pass failed is kept."""
         variant = state.cell.variant
         before = conditions.read_counters(self.workers.pid(variant))
-        timing = self._pass("time", number, state, recipe)
-        after = conditions.read_counters(self.workers.pid(variant)) if self.workers.can_fork else before
-        state.add_timing(timing, conditions.between(before, after))
-        if number > 0:
-            return
-        state.memory = PeakMemory(**self._pass("memory", number, state, recipe)["figures"])
-        if recipe.profiling_dimensions.export_logs:
-            try:
-                traced = self._pass("trace", number, state, recipe)
-                state.trace = f"{state.cell.folder}/{traced['figures']['files'][-1]}"
-            except JobFailed as error:
+        try:
+            results = self.workers.run(
+                variant, self._job(number, state, recipe), recipe.measure.limit, self.display.event
+            )
+        except JobFailed as error:
+            results = error.results
+            if error.during == "trace":
                 state.trace_reason = str(error)
+            else:
+                place = f"in round {number + 1}: " if number else ""
+                place += f"in the {error.during} pass: " if error.during == "memory" else ""
+                state.failure = f"{place}{error}"
+        alive = self.workers.can_fork and state.failure is None
+        after = conditions.read_counters(self.workers.pid(variant)) if alive else before
+        for name, result in results.items():
+            state.add_work(name, result)
+        if "time" in results:
+            state.add_timing(results["time"], conditions.between(before, after))
+        if "memory" in results:
+            state.memory = PeakMemory(**results["memory"]["figures"])
+        if "trace" in results:
+            state.trace = f"{state.cell.folder}/{results['trace']['figures']['files'][-1]}"
 
-    def _pass(self, kind: Pass, number: int, state: CellState, recipe: Recipe) -> dict[str, Any]:
-        if kind != "time":
-            self.display.status(kind)
-        job = self._job(kind, number, state, recipe)
-        result = self.workers.run(state.cell.variant, job, recipe.measure.limit, self.display.progress)
-        state.add_work(kind, result)
-        return result
-
-    def _job(self, kind: Pass, number: int, state: CellState, recipe: Recipe) -> Job:
+    def _job(self, number: int, state: CellState, recipe: Recipe) -> Job:
+        """Memory and trace are taken once, in the first round."""
         measure = recipe.measure
+        passes: tuple[Pass, ...] = ("time",)
+        if state.memory is None:
+            passes += ("memory",)
+        if recipe.profiling_dimensions.export_logs and state.trace is None and state.trace_reason is None:
+            passes += ("trace",)
         return Job(
-            kind=kind,
             threads=self.threads[state.cell.variant],
+            passes=passes,
             device=self.options.device,
             seconds=state.cell.seconds,
             batch_size=state.cell.batch_size,
@@ -188,10 +194,11 @@ class Execution:
             padding=recipe.profiling_dimensions.padding,
             warmup=measure.warmup,
             min_calls=measure.min_calls,
+            max_calls=measure.max_calls,
             width=measure.width,
             budget=measure.budget / measure.rounds,
             earlier=tuple(state.samples),
-            trace=recipe.trace.model_dump() if kind == "trace" else None,
+            trace=recipe.trace.model_dump(),
             folder=str(self.folder / state.cell.folder),
         )
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
+import importlib
 import os
 import signal
 import sys
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 PATHS = ("folder", "architecture", "base")  # of a ModelRequest, as text on the way
 PR_SET_PDEATHSIG = 1
+FIRST_USE_SECONDS = 0.01
 OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
 
@@ -82,11 +85,17 @@ class Worker:
             wanted[name] = Path(wanted[name]) if wanted[name] else None
         model_request = ModelRequest(**wanted)
         Device(model_request.device).require()
-        if request["fork"]:
+        if request["fork"] and request["traced"]:
             prepare_profiler()
         self.model = load_model(model_request)
         audio = request["audio"]
         self.speech = Speech(Path(audio) if audio else None, self.model.rate)
+        # What is imported on first use is imported here, once, and not in every fork.
+        self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
+        importlib.import_module("torch.autograd.profiler")
+        # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
+        gc.collect()
+        gc.freeze()
         return {
             "event": "loaded",
             "model": {
@@ -100,8 +109,8 @@ class Worker:
         }
 
     def _job(self, job: Job) -> Message:
-        result = run_job(job, self.model, self.speech, self.channel.send)
-        return {"event": "result", "result": result}
+        run_job(job, self.model, self.speech, self.channel.send)
+        return {"event": "done"}
 
     def _in_fork(self, job: Job) -> None:
         sys.stdout.flush()

@@ -54,8 +54,9 @@ class Workers:
             model = worker.load(
                 request_to_message(model_request(recipe, self.loaded.path.parent, self.device.name)),
                 self.loaded.resolve_path(audio) if audio else None,
-                self.can_fork,
                 LOADING_SECONDS,
+                self.can_fork,
+                recipe.profiling_dimensions.export_logs,
             )
         except BaseException:
             self._discard(variant)
@@ -75,14 +76,14 @@ class Workers:
 
     def reference(self, variant: str, timeout: float) -> dict[str, Any] | None:
         """The reference workload, in a process of its own; None when it fails."""
-        job = Job("reference", self.threads[variant])
+        job = Job(self.threads[variant])
         try:
             if self.can_fork:
-                return self.ready(variant).run(job, True, timeout)
+                return dict(self.ready(variant).run(job, True, timeout)["reference"])
             make_folder(self.folder / variant)
             worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant])
             try:
-                return worker.run(job, False, timeout)
+                return dict(worker.run(job, False, timeout)["reference"])
             finally:
                 worker.close()
         except JobFailed:

@@ -6,6 +6,7 @@ All coefficients are held at zero or above, which keeps predictions for larger c
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+POINTS_TO_PREDICT_FROM = 100  # the largest: what comes is larger still
 QUADRATIC_SHARE = 0.1  # the quadratic part "matters" from where it is a tenth of the rest
 
 
@@ -89,11 +91,9 @@ def fit_surface(points: Sequence[Point]) -> SurfaceFit | None:
     """Fit a whole table; None with fewer than 4 points or 2 durations."""
     if len(points) < 4 or len({seconds for seconds, _, _ in points}) < 2:
         return None
-    rows = []
-    for seconds, batch, _ in points:
-        squared = batch * seconds**2 if len({s for s, _, _ in points}) >= 3 else 0.0
-        rows.append([1.0, batch, batch * seconds, squared])
-    solution = _nonnegative(np.asarray(rows, float), np.asarray([value for _, _, value in points], float))
+    seconds, batch, values = (np.asarray(column, float) for column in zip(*points, strict=True))
+    squared = batch * seconds**2 if len(np.unique(seconds)) >= 3 else np.zeros(len(points))
+    solution = _nonnegative(np.stack([np.ones(len(points)), batch, batch * seconds, squared], axis=1), values)
     return SurfaceFit(*(float(value) for value in solution))
 
 
@@ -101,8 +101,9 @@ class Predictor:
     """What a cell will cost, from other cells: by the fit, or in proportion to the audio where points are few."""
 
     def __init__(self, points: Sequence[Point]) -> None:
-        self._fit = fit_surface(points)
-        self._largest = max(points, key=lambda point: point[0] * point[1], default=None)
+        nearest = heapq.nlargest(POINTS_TO_PREDICT_FROM, points, key=lambda point: point[0] * point[1])
+        self._fit = fit_surface(nearest)
+        self._largest = nearest[0] if nearest else None
 
     def value(self, seconds: float, batch_size: int) -> float | None:
         """The predicted value; None when nothing was measured."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.device import Device
-from profiler.measure.statistics import summarize
+from profiler.measure.statistics import relative_half_width
 
-MAX_CALLS = 2000  # in a round; more samples of a tiny call say nothing new
 INTERVAL_NEEDS = 6  # samples: with fewer, not even the extremes bound the median with 95 % confidence
+CLOCK_DIGITS = 9  # nanoseconds, the resolution of the clock
 VARIED_INPUTS = 4  # different batches in a cell; enough to tell caching from chance, few enough to hold in memory
 
 
@@ -32,20 +32,21 @@ class StopRule:
     width: float
     budget: float  # seconds of timed calls in this round
     earlier: tuple[float, ...] = ()  # samples of earlier rounds
+    max_calls: int = 100
 
     def decide(self, samples: Sequence[float]) -> str | None:
-        """'width', 'budget' or 'calls' when it is time to stop, else None."""
+        """'width', 'budget' or 'max_calls' when it is time to stop, else None."""
         if len(samples) < self.min_calls or len(self.earlier) + len(samples) < INTERVAL_NEEDS:
             return None
-        if summarize([*self.earlier, *samples]).half_width <= self.width:
+        if relative_half_width(sorted([*self.earlier, *samples])) <= self.width:
             return "width"
         if sum(samples) >= self.budget:
             return "budget"
-        return "calls" if len(samples) >= MAX_CALLS else None
+        return "max_calls" if len(samples) >= self.max_calls else None
 
     def next_look(self, calls: int) -> int:
         """After how many calls to decide again: looking costs time that grows with the samples."""
-        return min(max(self.min_calls, calls + 1 + calls // 20), max(MAX_CALLS, calls + 1))
+        return min(max(self.min_calls, calls + 1 + calls // 20), max(self.max_calls, calls + 1))
 
 
 @dataclass
@@ -100,7 +101,7 @@ def _timed(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float
     after = device.event()
     device.synchronize()
     end = time.perf_counter()
-    return end - start, device.seconds_between(before, after)
+    return round(end - start, CLOCK_DIGITS), device.seconds_between(before, after)
 
 
 # A repeated input may be a little faster: its data still lie in the processor's caches. This much is more than that.

@@ -1,10 +1,10 @@
-"""The memory pass, in a process of its own: what one call takes on top of the loaded model.
+"""The memory pass: what one call takes on top of the loaded model, in a process where earlier calls have paid for what
+is done once (kernels chosen, library code paged in).
 
-Three calls, because the instrument for one figure would raise the other:
-1. a first call, which also pays for what is done once (kernels, library code paged in); its peak is kept apart;
-2. process: the kernel's own high-water mark of resident memory (VmHWM, reset before the call), nothing switched on,
+Two calls, because the instrument for one figure would raise the other:
+1. process: the kernel's own high-water mark of resident memory (VmHWM, reset before the call), nothing switched on,
    freed memory handed back to the system before, so that the level below it is what is really in use;
-3. tensors: every allocation and free of torch's allocator during the call, from the profiler's memory events, summed in
+2. tensors: every allocation and free of torch's allocator during the call, from the profiler's memory events, summed in
    order; the highest sum is exact, to the byte. Weights and inputs, which were there before, are not in it.
 """
 
@@ -35,18 +35,16 @@ class PeakMemory:
     tensors: int | None
     process: int | None
     above_baseline: int | None
-    first_call: int | None
     device: int | None
 
 
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
-    """All calls of the pass."""
-    first, _ = process_peak(run, value)
+    """Both calls of the pass."""
     device.reset_peak()
     process, above = process_peak(run, value)
     on_device = device.peak_bytes()
     tensors = tensor_peak(run, value) if device.kind == "cpu" else None
-    return PeakMemory(tensors, process, above, first, on_device)
+    return PeakMemory(tensors, process, above, on_device)
 
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
@@ -85,13 +83,12 @@ def _status_bytes(name: str) -> int:
 
 def tensor_peak(run: Callable[[Any], Any], value: Any) -> int:
     """Highest sum of bytes that torch's CPU allocator held for this call at one time."""
-    from torch.profiler import ProfilerActivity, profile
+    from torch.autograd.profiler import profile  # torch.profiler's own engine, without its second of imports
 
     gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording, _new_threads_recorded():
+    with profile(profile_memory=True) as recording, _new_threads_recorded():
         run(value)
-    results = recording.profiler.kineto_results  # type: ignore[union-attr]
-    events = [event for event in results.events() if event.name() == "[memory]"]
+    events = [event for event in recording.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()

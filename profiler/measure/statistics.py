@@ -6,6 +6,7 @@ of the distribution, which for timings is skewed and has outliers.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -30,9 +31,16 @@ class Summary:
     @property
     def half_width(self) -> float:
         """The farther end of the interval from the median, relative to the median."""
-        if self.median <= 0:
-            return math.inf
-        return max(self.ci95[1] - self.median, self.median - self.ci95[0]) / self.median
+        return _relative(self.median, self.ci95)
+
+
+def _relative(median: float, interval: tuple[float, float]) -> float:
+    return max(interval[1] - median, median - interval[0]) / median if median > 0 else math.inf
+
+
+def relative_half_width(ordered: Sequence[float]) -> float:
+    """How far the interval of the median of sorted samples reaches from it, relative to it."""
+    return _relative(statistics.median(ordered), median_interval(ordered))
 
 
 def summarize(samples: Sequence[float]) -> Summary:
@@ -58,6 +66,7 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float]:
     return ordered[rank], ordered[n - 1 - rank]
 
 
+@functools.cache
 def _interval_rank(n: int) -> int:
     """The largest r with P(the median lies between the r-th smallest and the r-th largest) >= 95 %."""
     tail, rank = 0.0, 0

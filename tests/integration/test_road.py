@@ -133,7 +133,7 @@ def test_every_cell_is_measured(shrunk: tuple[str, Done]) -> None:
         assert latency["ci95"][0] <= latency["median"] <= latency["ci95"][1]
         assert latency["min"] <= latency["mean"] <= max(latency["samples"])
         assert latency["std"] >= 0
-        assert latency["stopped_by"] in ("width", "budget", "calls")
+        assert latency["stopped_by"] in ("width", "budget", "max_calls")
 
         assert cell["rtf"] == pytest.approx(latency["median"] / (cell["batch_size"] * cell["seconds"]))
         assert cell["rtfx"] == pytest.approx(1 / cell["rtf"])

@@ -11,7 +11,6 @@ import pytest
 
 from profiler.device import Device
 from profiler.measure.latency import (
-    MAX_CALLS,
     SUSPICIOUS_RATIO,
     StopRule,
     Timing,
@@ -95,8 +94,8 @@ def test_it_makes_the_fewest_calls_even_without_a_budget(time_model: Callable[..
 
 def test_it_stops_at_the_most_calls(time_model: Callable[..., Timing]) -> None:
     timing = time_model(alternating(1.0, 3.0), StopRule(min_calls=5, width=0.03, budget=1e9))
-    assert timing.stopped_by == "calls"
-    assert len(timing.samples) == MAX_CALLS
+    assert timing.stopped_by == "max_calls"
+    assert len(timing.samples) == StopRule(5, 0.03, 1.0).max_calls
 
 
 def test_samples_of_earlier_rounds_count(time_model: Callable[..., Timing]) -> None:
@@ -168,7 +167,7 @@ def test_real_time_is_wall_time() -> None:
         ([1.0] * 6, "width"),
         ([1.0, 2.0] * 3, None),
         ([1.0, 2.0] * 10, "budget"),
-        ([0.001, 0.002] * (MAX_CALLS // 2), "calls"),
+        ([0.001, 0.002] * (StopRule(5, 0.03, 1.0).max_calls // 2), "max_calls"),
     ],
 )
 def test_the_rule_says_why_to_stop(samples: list[float], decision: str | None) -> None:
@@ -178,11 +177,11 @@ def test_the_rule_says_why_to_stop(samples: list[float], decision: str | None) -
 def test_the_rule_looks_often_at_first_and_seldom_later() -> None:
     rule = StopRule(min_calls=5, width=0.03, budget=1.0)
     looks, calls = [], 0
-    while calls < MAX_CALLS:
+    while calls < StopRule(5, 0.03, 1.0).max_calls:
         calls = rule.next_look(calls)
         looks.append(calls)
     assert looks[:4] == [5, 6, 7, 8]
-    assert looks[-1] == MAX_CALLS
+    assert looks[-1] == StopRule(5, 0.03, 1.0).max_calls
     assert len(looks) < 200
 
 
