@@ -97,6 +97,7 @@ class CellResult(Record):
     rtf: float | None = None
     rtfx: float | None = None
     verdict: Literal["stable", "noisy"] | None = None
+    spread: float | None = None  # how far the truth may lie from the median, relative to it
     verdict_reasons: list[str] = Field(default_factory=list)
     peak_memory_bytes: PeakMemory | None = None
     input: dict[str, Any] = Field(default_factory=dict)

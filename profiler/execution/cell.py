@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.measure.statistics import percentiles, summarize
-from profiler.measure.verdict import judge
+from profiler.measure.verdict import judge, reach
 from profiler.plan import Cell
 from profiler.results import CellResult, Latency, PeakMemory
 
@@ -117,6 +117,7 @@ class CellState:
         made.rtf = summary.median / self.seconds_of_audio
         made.rtfx = 1.0 / made.rtf if made.rtf > 0 else None
         made.verdict, made.verdict_reasons = judge(self.rounds, self.conditions, width)
+        made.spread = reach(self.rounds)
         made.conditions = self.conditions
         on_device = [sample for values in self.device_rounds for sample in values]
         if on_device:

@@ -13,19 +13,19 @@ from profiler.measure.statistics import median_interval, summarize
 SLOW_FIRST = 1.5  # first timed call over the median of the others
 BUSY_CPUS = 0.1  # a tenth of a CPU taken by others
 STOLEN_CPUS = 0.02
+MEDIAN_NEEDS = 3  # calls in a round, for its median to say something
 
 
 def judge(
     rounds: Sequence[Sequence[float]], conditions: Sequence[dict[str, Any]], width: float
 ) -> tuple[Literal["stable", "noisy"], list[str]]:
     """The verdict on a cell and the reasons that are known."""
-    samples = [sample for values in rounds for sample in values]
     reasons = []
     # Each round begins with a fresh input, so a last call without its pair is left out before rounds are joined.
     ratio = repeated_over_fresh([sample for values in rounds for sample in values[: len(values) // 2 * 2]])
     if ratio is not None and ratio < SUSPICIOUS_RATIO:
         reasons.append(warnings.caching(ratio))
-    if summarize(samples).half_width <= width:
+    if reach(rounds) <= width:
         return "stable", reasons
     if any(_first_is_slow(values) for values in rounds):
         reasons.append(warnings.FIRST_CALL_SLOW)
@@ -43,13 +43,27 @@ def judge(
     return "noisy", reasons or [warnings.UNKNOWN_NOISE]
 
 
+def reach(rounds: Sequence[Sequence[float]]) -> float:
+    """How far the truth may lie from the median, relative to it: the interval's reach, or a round's own median's.
+
+    The interval alone would be too sure of itself where the machine changed between rounds: within each round the calls
+    agree, and many calls of a round make the interval narrow, but the next run may meet the machine in the other state.
+    """
+    summary = summarize([sample for values in rounds for sample in values])
+    if summary.median <= 0:
+        return summary.half_width
+    medians = [statistics.median(values) for values in rounds if len(values) >= MEDIAN_NEEDS]
+    between = max((abs(median - summary.median) / summary.median for median in medians), default=0.0)
+    return max(summary.half_width, between)
+
+
 def _first_is_slow(values: Sequence[float]) -> bool:
     return len(values) >= 3 and values[0] > SLOW_FIRST * statistics.median(values[1:])
 
 
 def _drift(rounds: Sequence[Sequence[float]]) -> float | None:
     """How far apart the medians of rounds are, where their intervals do not meet."""
-    full = [sorted(values) for values in rounds if len(values) >= 3]
+    full = [sorted(values) for values in rounds if len(values) >= MEDIAN_NEEDS]
     for earlier in full:
         for later in full:
             if median_interval(later)[0] > median_interval(earlier)[1]:

@@ -91,7 +91,7 @@ class Measure(Section):
     warmup: int = Field(2, ge=1, description="calls before the timed ones in every round, discarded")
     min_calls: int = Field(5, ge=5, description="timed calls of a cell in every round, at least")
     max_calls: int = Field(100, ge=5, description="timed calls of a cell in every round, at most")
-    rounds: int = Field(2, ge=1, description="how often the run comes back to each cell")
+    rounds: int = Field(3, ge=1, description="how often the run comes back to each cell")
     width: float = Field(
         0.03, gt=0, lt=1, description="wanted width of the 95 % interval of the median, relative to it (+/-)"
     )

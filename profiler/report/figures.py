@@ -9,13 +9,11 @@ NOISY_MARK = "~"
 
 
 def rtf_text(cell: CellResult) -> str:
-    """'0.107', or '0.11 ~18%' where the figure is not stable: the interval reaches 18 % from the median."""
+    """'0.107', or '0.11 ~18%' where the figure is not stable: the truth may lie 18 % from it."""
     latency = cell.latency_s
     if latency is None or cell.rtf is None:
         return _absent(cell)
-    scale = cell.rtf / latency.median
-    text = rounded_to_interval(cell.rtf, latency.ci95[0] * scale, latency.ci95[1] * scale)
-    return text + _mark(cell)
+    return _supported(cell, cell.rtf) + _mark(cell)
 
 
 def latency_text(cell: CellResult) -> str:
@@ -23,8 +21,7 @@ def latency_text(cell: CellResult) -> str:
     latency = cell.latency_s
     if latency is None:
         return _absent(cell)
-    low, high = latency.ci95
-    return rounded_to_interval(latency.median * 1e3, low * 1e3, high * 1e3) + _mark(cell)
+    return _supported(cell, latency.median * 1e3) + _mark(cell)
 
 
 def memory_text(cell: CellResult) -> str:
@@ -54,11 +51,17 @@ def device_rtf_text(cell: CellResult) -> str:
 
 
 def spread(cell: CellResult) -> float:
-    """How far the 95 % interval reaches from the median, relative to it."""
+    """How far the truth may lie from the figure, relative to it."""
     latency = cell.latency_s
-    if latency is None or latency.median <= 0:
-        return 0.0
+    if cell.spread is not None or latency is None:
+        return cell.spread or 0.0
     return max(latency.ci95[1] - latency.median, latency.median - latency.ci95[0]) / latency.median
+
+
+def _supported(cell: CellResult, value: float) -> str:
+    """The digits that the cell's spread supports."""
+    half = value * spread(cell)
+    return rounded_to_interval(value, value - half, value + half)
 
 
 def _mark(cell: CellResult) -> str:

@@ -63,7 +63,8 @@ def _remarks(cells: list[CellResult]) -> list[str]:
     noisy = [cell for cell in cells if cell.verdict == "noisy"]
     if noisy:
         remarks.append(
-            f"{figures.NOISY_MARK} marks a figure that is not stable, with how far its 95 % interval reaches from it:"
+            f"{figures.NOISY_MARK} marks a figure that is not stable, with how far its 95 % interval, or the median of "
+            "a round, lies from it:"
         )
         remarks += _listed(noisy, lambda cell: " ".join(cell.verdict_reasons))
     remarks += _listed(

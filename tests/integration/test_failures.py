@@ -9,7 +9,7 @@ import pytest
 
 from tests import program
 
-LIMIT = "measure: {warmup: 1, min_calls: 5, budget: 0.2, limit: 3}\n"
+LIMIT = "measure: {warmup: 1, min_calls: 5, budget: 0.2, limit: 3, rounds: 2}\n"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ SLOW = "measure: {warmup: 1, min_calls: 5, budget: 1, rounds: 2}\n"
 
 
 def start_run(folder: Path) -> subprocess.Popen[str]:
-    """A run of about 20 s, in which the first cell is done after a few."""
-    recipe = program.module_recipe(folder, "Sleeper", "{per_second: 1.0}", "[0.1, 0.2, 0.3, 0.4]", "[1, 2]", SLOW)
+    """A run of some seconds, in which the first cell is done after a few."""
+    recipe = program.module_recipe(folder, "Sleeper", "{per_second: 0.5}", "[0.1, 0.2, 0.3]", "[1, 2]", SLOW)
     environment = {**os.environ, "PROFILER_TEST": str(folder)}
     return program.start(recipe, "--trust", "--logdir", folder / "logs", env=environment)
 
@@ -65,7 +65,7 @@ def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: 
     assert done.returncode == 0
     assert after["run"]["status"] == "complete"
     assert after["run"]["id"] == before["run"]["id"]
-    assert len([cell for cell in after["cells"] if cell["status"] == "ok"]) == 8
+    assert len([cell for cell in after["cells"] if cell["status"] == "ok"]) == 6
     for cell in finished:
         samples = program.cell(after, cell["seconds"], cell["batch_size"])["latency_s"]["samples"]
         assert samples[: cell["latency_s"]["n"]] == cell["latency_s"]["samples"], "measured samples are kept"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from profiler import warnings
-from profiler.measure.verdict import judge
+from profiler.measure.statistics import summarize
+from profiler.measure.verdict import judge, reach
 
 CALM = [1.0, 1.01, 1.0, 0.99, 1.0, 1.0, 1.01, 0.99]
 WILD = [1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5]
@@ -114,3 +115,13 @@ def test_caching_is_looked_for_round_by_round() -> None:
     verdict, found = judge([[1.0, 0.5] * 4 + [1.0], [1.0, 0.5] * 4], [QUIET, QUIET], width=0.9)
     assert verdict == "stable"
     assert found == [warnings.caching(0.5)]
+
+
+def test_rounds_that_disagree_are_noisy_however_narrow_the_interval() -> None:
+    """95 calls of one round agree so well that the interval of all calls is narrow; the other round says otherwise."""
+    rounds = [[1.0] * 95, [1.2] * 5]
+    assert summarize([sample for values in rounds for sample in values]).half_width <= 0.03
+    verdict, found = judge(rounds, [], width=0.03)
+    assert verdict == "noisy"
+    assert any("20% slower" in reason for reason in found)
+    assert reach(rounds) == pytest.approx(0.2)
