@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.cell_overhead
 
-Each cell goes through a timing pass in each of two rounds and a memory pass, every pass in a process of its own. All of
+Each cell goes through a timing pass in each of two rounds, each in a process of its own, and a memory pass. All of
 that is counted, up to 200 timed calls of next to nothing included; the parent's memory is read before and after.
 """
 
@@ -26,6 +26,7 @@ pretrained_model: {source: benchmarks.models.Nothing, type: Module}
 profiling_dimensions:
   audio_mockup_secs: SECONDS
   batch_sizes: [1, 2, 3, 4, 5]
+measure: {rounds: 2}
 """
 
 

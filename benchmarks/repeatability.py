@@ -31,11 +31,13 @@ def main() -> None:
     recipe = parser.parse_args().recipe
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         before, after = run(recipe, first), run(recipe, second)
-    rows, overlapping = [], 0
+    rows, overlapping, covered = [], 0, 0
     for key in before:
         one, two = before[key]["latency_s"], after[key]["latency_s"]
         overlap = one["ci95"][0] <= two["ci95"][1] and two["ci95"][0] <= one["ci95"][1]
         overlapping += overlap
+        change = abs(two["median"] / one["median"] - 1)
+        covered += change <= before[key]["spread"] + after[key]["spread"]
         rows.append(
             [
                 f"{key[0]:g} s x {key[1]}",
@@ -44,7 +46,10 @@ def main() -> None:
                 "yes" if overlap else "no",
             ]
         )
-    remark = f"{overlapping} of {len(rows)} intervals overlap."
+    remark = (
+        f"{overlapping} of {len(rows)} intervals overlap; {covered} of {len(rows)} changes lie within the spreads that "
+        "the two tables admit."
+    )
     print(Table("The same recipe twice", ["cell", "second / first", "verdicts", "overlap"], rows, [remark]).markdown())
 
 

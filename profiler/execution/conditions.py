@@ -27,7 +27,8 @@ class Counters:
     throttled: int
 
 
-def read_counters(worker_pid: int) -> Counters:
+def read_counters(worker_pid: int, job_cpu_seconds: float = 0.0) -> Counters:
+    """`job_cpu_seconds`: what the processes of finished jobs say they used."""
     busy = stolen = 0.0
     try:
         # user nice system idle iowait irq softirq steal
@@ -36,18 +37,18 @@ def read_counters(worker_pid: int) -> Counters:
     except (OSError, ValueError, IndexError):
         pass
     own = os.times()
-    ours = own.user + own.system + _with_children(worker_pid)
+    ours = own.user + own.system + _cpu_seconds(worker_pid) + job_cpu_seconds
     return Counters(time.monotonic(), busy, stolen, ours, throttle_counts())
 
 
-def _with_children(pid: int) -> float:
-    """CPU seconds of a process and of its ended children."""
+def _cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process, without its children."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0.0
     fields = stat.rsplit(")", 1)[1].split()
-    return sum(int(value) for value in fields[11:15]) / TICKS
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def between(before: Counters, after: Counters) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class WorkerHandle:
         their_read, our_write = os.pipe()
         our_read, their_write = os.pipe()
         self.log = log
+        self.job_cpu_seconds = 0.0  # of the last job
+        self._ending = False
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "profiler.execution.worker", str(their_read), str(their_write)],
@@ -81,7 +83,11 @@ class WorkerHandle:
         return loaded
 
     def run(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> dict[str, Any]:
-        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises."""
+        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises.
+
+        Returns as soon as the last pass is done; a fork's process is then still ending, which `settle` waits for.
+        """
+        self.settle()
         self._send({"do": "job", "job": job.to_message(), "fork": fork})
         deadline = time.monotonic() + timeout
         child: int | None = None
@@ -110,13 +116,21 @@ class WorkerHandle:
             elif kind in ("pass", "progress"):
                 current = event.get("pass", current)
                 on_event(event)
-            # A fork's end is reported by the worker; without one the job's last word is its end.
-            if kind == ("ended" if fork else "done"):
-                if problem or event.get("signal"):
-                    raise JobFailed(problem or _signal_sentence(event["signal"]), current, results)
+            if kind == "done" and not problem:
+                self.job_cpu_seconds = event["cpu_s"]
+                self._ending = fork
                 return results
-            if kind == "error" and not fork:
-                raise JobFailed(problem, current, results)
+            if kind == "ended" or (kind == "error" and not fork):
+                raise JobFailed(problem or _signal_sentence(event["signal"]), current, results)
+
+    def settle(self) -> None:
+        """Wait until the process of the last job is gone."""
+        if self._ending:
+            self._ending = False
+            try:
+                self.channel.receive(GRACE_SECONDS)
+            except TimeoutError:
+                self.kill()
 
     def _end_job(self, child: int | None) -> None:
         if child is None:

@@ -152,7 +152,9 @@ class Execution:
     def _measure(self, number: int, state: CellState, recipe: Recipe) -> None:
         """All passes of a cell in a round. What was done before a pass failed is kept."""
         variant = state.cell.variant
-        before = conditions.read_counters(self.workers.pid(variant))
+        worker = self.workers.ready(variant)
+        worker.settle()
+        before = conditions.read_counters(worker.pid)
         try:
             results = self.workers.run(
                 variant, self._job(number, state, recipe), recipe.measure.limit, self.display.event
@@ -165,8 +167,7 @@ class Execution:
                 place = f"in round {number + 1}: " if number else ""
                 place += f"in the {error.during} pass: " if error.during == "memory" else ""
                 state.failure = f"{place}{error}"
-        alive = self.workers.can_fork and state.failure is None
-        after = conditions.read_counters(self.workers.pid(variant)) if alive else before
+        after = conditions.read_counters(worker.pid, worker.job_cpu_seconds)
         for name, result in results.items():
             state.add_work(name, result)
         if "time" in results:

@@ -109,8 +109,10 @@ class Worker:
         }
 
     def _job(self, job: Job) -> Message:
+        before = os.times()
         run_job(job, self.model, self.speech, self.channel.send)
-        return {"event": "done"}
+        after = os.times()
+        return {"event": "done", "cpu_s": after.user + after.system - before.user - before.system}
 
     def _in_fork(self, job: Job) -> None:
         sys.stdout.flush()

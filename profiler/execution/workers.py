@@ -89,9 +89,6 @@ class Workers:
         except JobFailed:
             return None
 
-    def pid(self, variant: str) -> int:
-        return self.ready(variant).pid
-
     def _discard(self, variant: str) -> None:
         worker = self._workers.pop(variant, None)
         if worker is not None:
