@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -28,7 +29,10 @@ def main() -> None:
         console.print(table.markdown().replace("**", ""), markup=False, highlight=False)
         console.print()
     console.print(f"Results: {folder / 'results.json'}", markup=False, highlight=False)
-    console.save_svg(str(Path(__file__).parent / "terminal.svg"), title="speech-profiler")
+    picture = console.export_svg(title="speech-profiler")
+    # The picture names fonts on the web; a reader's own monospaced one will do, and needs no connection.
+    picture = re.sub(r"@font-face {.*?}\n", "", picture, flags=re.S).replace("Fira Code", "DejaVu Sans Mono")
+    (Path(__file__).parent / "terminal.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":
