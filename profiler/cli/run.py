@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         logdir=arguments.logdir,
         device=arguments.device,
         threads=arguments.threads,
-        command=shlex.join(["profile.py", *sys.argv[1:]]),
+        command=_command(),
         resume=resume,
     )
     try:
@@ -76,10 +76,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise StorageError(f"The results are whole, but their views could not be written: {problem}")
     if interrupted:
         raise Interrupted(
-            f"interrupted; what was measured is in {folder}.\n"
-            f"  go on with: python profile.py {arguments.recipe} --resume {folder.name}"
+            f"interrupted; what was measured is in {folder}.\n  go on with: python {_command(resume=folder.name)}"
         )
     return 1 if results.failed else 0
+
+
+def _command(resume: str = "") -> str:
+    """The command as it was given; with `resume`, the one that takes the run up again."""
+    given = list(sys.argv[1:])
+    if resume:
+        while "--resume" in given:
+            place = given.index("--resume")
+            del given[place : place + 2]
+        given += ["--resume", resume]
+    return shlex.join(["profile.py", *given])
 
 
 def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:

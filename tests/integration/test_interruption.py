@@ -51,7 +51,9 @@ def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: 
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert "--resume" in errors, "it says how to go on"
+    shown = errors.split("go on with: python ")[1].split()
+    assert shown[0] == "profile.py", "it says how to go on"
+    assert {"--trust", "--logdir", "--resume"} <= set(shown), "with all that was given"
     assert_nothing_left(tmp_path)
     before = program.results_in(tmp_path / "logs")
     assert before["run"]["status"] == "interrupted"
