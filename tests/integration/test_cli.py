@@ -155,7 +155,7 @@ def test_show_prints_the_resolved_recipe_and_the_plan(recipe: Path) -> None:
     text = output("show", recipe)
     assert f"{recipe}: no mistakes." in text
     assert "profiling_dimensions.batch_sizes: [1, 2, 4]" in text
-    assert "measure.rounds: 2" in text  # a default that the file does not name
+    assert "measure.rounds: 3" in text  # a default that the file does not name
     assert "6 cells to measure" in text
     assert "skipped: triangle_only leaves out the heavy corner" in text
 
