@@ -142,7 +142,10 @@ class Results(Record):
 
 
 class ResultsFile:
-    """Keeps results.json up to date. What did not change is not serialised again."""
+    """Keeps results.json up to date. What did not change is not serialised again.
+
+    Raw samples are kept in the file alone: `results` has its cells without them, so that a long run does not grow.
+    """
 
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
@@ -159,7 +162,7 @@ class ResultsFile:
     def put(self, cell: CellResult) -> None:
         """Add or replace one cell, then write."""
         place = self._places.setdefault(cell.key, len(self._places))
-        self.results.cells[place : place + 1] = [cell]
+        self.results.cells[place : place + 1] = [_without_samples(cell)]
         self._cells[cell.key] = _dump(cell)
         self._replace()
 
@@ -178,6 +181,12 @@ class ResultsFile:
         write_atomically(self.path, text, to_disk=due)
         if due:
             self._synced_at = time.monotonic()
+
+
+def _without_samples(cell: CellResult) -> CellResult:
+    if cell.latency_s is None:
+        return cell
+    return cell.model_copy(update={"latency_s": cell.latency_s.model_copy(update={"samples": []})})
 
 
 def _json(value: Any) -> str:

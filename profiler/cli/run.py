@@ -15,6 +15,7 @@ from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, re
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, StorageError, UserError
 from profiler.recipe.load import load_recipe
+from profiler.results import read_results
 from profiler.runs import check_logdir, find_run
 
 
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (OSError, StorageError) as error:
         problem = error
     if arguments.json:
-        print(json.dumps(results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
+        print(json.dumps(read_results(folder).model_dump(mode="json", by_alias=True), ensure_ascii=False))
     else:
         _print_end(execution)
     if problem is not None:
