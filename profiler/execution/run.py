@@ -32,7 +32,7 @@ from profiler.execution.workers import Workers
 from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import Model, PeakMemory, Results, ResultsFile, Run, read_results
+from profiler.results import Model, PeakMemory, Results, ResultsFile, Run
 from profiler.runs import new_run_folder, now
 
 REFERENCE_SECONDS = 60.0
@@ -93,7 +93,7 @@ class Execution:
             raise
         finally:
             self.workers.close()
-        return read_results(self.folder)
+        return results
 
     def _start(self) -> None:
         results = self.file.results
