@@ -1,1 +1,1 @@
-"""One file a pass. Each pass runs alone, in a process of its own, so that no instrument disturbs another."""
+"""One file a pass, and what is made of samples. Passes follow one another: no instrument disturbs another."""

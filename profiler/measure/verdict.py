@@ -27,20 +27,29 @@ def judge(
         reasons.append(warnings.caching(ratio))
     if reach(rounds) <= width:
         return "stable", reasons
-    if any(_first_is_slow(values) for values in rounds):
+    outside = _from_outside(conditions)
+    # A slow first call proves a short warm-up only where nothing from outside can have slowed it.
+    if not outside and any(_first_is_slow(values) for values in rounds):
         reasons.append(warnings.FIRST_CALL_SLOW)
     drift = _drift(rounds)
     if drift is not None:
         reasons.append(warnings.drift_between_rounds(drift))
+    reasons += outside
+    return "noisy", reasons or [warnings.UNKNOWN_NOISE]
+
+
+def _from_outside(conditions: Sequence[dict[str, Any]]) -> list[str]:
+    """What others did to the machine meanwhile."""
+    found = []
     busy = max((state.get("other_cpus", 0.0) for state in conditions), default=0.0)
     if busy >= BUSY_CPUS:
-        reasons.append(warnings.other_processes(busy))
+        found.append(warnings.other_processes(busy))
     stolen = max((state.get("stolen_cpus", 0.0) for state in conditions), default=0.0)
     if stolen >= STOLEN_CPUS:
-        reasons.append(warnings.cpu_stolen(stolen))
+        found.append(warnings.cpu_stolen(stolen))
     if any(state.get("throttled", 0) for state in conditions):
-        reasons.append(warnings.THROTTLED)
-    return "noisy", reasons or [warnings.UNKNOWN_NOISE]
+        found.append(warnings.THROTTLED)
+    return found
 
 
 def reach(rounds: Sequence[Sequence[float]]) -> float:

@@ -189,9 +189,7 @@ def _check(
         name = dotted(key)
         if _is_call(values, key):
             continue  # a tag that could not be resolved was reported as itself
-        given = next(
-            (given for given in overrides if name == given or name.startswith((f"{given}.", f"{given}["))), None
-        )
+        given = next((given for given in overrides if _concerns(given, name, key in source.outline.lines)), None)
         if given in settings:
             mistakes.append(source.mistake((*place, given), sentence if name == given else f"{name}: {sentence}"))
         elif given is not None:
@@ -211,6 +209,15 @@ def _readable_variants(source: _Source) -> list[Variant | None]:
             except ValidationError:
                 found.append(None)
     return found
+
+
+def _concerns(override: str, name: str, in_file: bool) -> bool:
+    """Whether a mistake at `name` comes from an override: of it, of what holds it, or of something new below it."""
+    return (
+        name == override
+        or name.startswith((f"{override}.", f"{override}["))
+        or (not in_file and override.startswith(f"{name}."))
+    )
 
 
 def _plain_values(text: str) -> Any:

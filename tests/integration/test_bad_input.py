@@ -287,6 +287,7 @@ def test_audio_that_cannot_be_used(
         (["--threads", "-2"], ["--threads -2", "greater than 0"]),
         (["--threads", "two"], ["--threads", "'two'"]),
         (["measure.warmup"], ["`measure.warmup` is not understood", "key=value, such as measure.warmup=3"]),
+        (["measuer.warmup=3"], ["measuer: unknown key. Did you mean `measure`?", "from the command line"]),
         (["measure.warmpu=3"], ["measure.warmpu: unknown key. Did you mean `warmup`?", "from the command line"]),
         (["mesure.warmup=3"], ["mesure: unknown key. Did you mean `measure`?"]),
         (["measure.warmup=three"], ["measure.warmup: expected a whole number, got 'three'", "from the command line"]),

@@ -82,10 +82,9 @@ def test_noise_without_a_cause_says_so_and_what_may_help() -> None:
     assert "measure.budget" in warnings.UNKNOWN_NOISE
 
 
-def test_all_reasons_are_told_together() -> None:
+def test_all_reasons_from_outside_are_told_together() -> None:
     found = reasons(SLOW_START, other_cpus=1.0, stolen_cpus=0.5, throttled=1)
     assert found == [
-        warnings.FIRST_CALL_SLOW,
         warnings.other_processes(1.0),
         warnings.cpu_stolen(0.5),
         warnings.THROTTLED,
@@ -125,3 +124,9 @@ def test_rounds_that_disagree_are_noisy_however_narrow_the_interval() -> None:
     assert verdict == "noisy"
     assert any("20% slower" in reason for reason in found)
     assert reach(rounds) == pytest.approx(0.2)
+
+
+def test_a_slow_first_call_is_not_blamed_on_the_warm_up_while_others_use_the_cpu() -> None:
+    found = reasons(SLOW_START, other_cpus=0.9)
+    assert warnings.FIRST_CALL_SLOW not in found
+    assert warnings.other_processes(0.9) in found
