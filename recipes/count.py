@@ -1,0 +1,24 @@
+"""Counts the parameters of every shipped recipe, in every variant, into counts.json: make counts."""
+
+from __future__ import annotations
+
+import json
+
+from profiler.counts import count_now, counts_file, model_key
+from profiler.recipe.load import load_recipe
+from profiler.shipped import shipped_recipes
+
+
+def main() -> None:
+    entries = []
+    for name, path in shipped_recipes().items():
+        loaded = load_recipe(path, read_audio=False)
+        for variant, recipe in loaded.by_variant.items():
+            counts = count_now(recipe, path.parent)
+            entries.append({"recipe": name, "variant": variant, "model": model_key(recipe), **counts})
+            print(f"{name}, {variant}: {counts['parameters']['total']:,}")
+    counts_file().write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
