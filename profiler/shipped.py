@@ -5,7 +5,9 @@ In a checkout they stand beside the package; in an installed wheel below `share/
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -28,7 +30,20 @@ def shipped_architecture(name: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def purpose(recipe: Path) -> str:
-    """The first comment line of a recipe: what it is for."""
+@dataclass(frozen=True)
+class About:
+    """What the opening comment of a recipe says: what it is for, and on its second line which model of which kind."""
+
+    purpose: str
+    model: str
+    kind: str
+
+
+ABOUT = re.compile(r"# model: (.+?) \| kind: (.+)")
+
+
+def about(recipe: Path) -> About:
     with recipe.open(encoding="utf-8") as file:
-        return file.readline().lstrip("#").strip()
+        purpose = file.readline().lstrip("#").strip()
+        match = ABOUT.match(file.readline().strip())
+    return About(purpose, *(match.groups() if match else ("", "")))

@@ -34,22 +34,26 @@ def stay_offline() -> None:
 
 def is_reachable() -> bool:
     """True when the hub answers within the deadline. Honours HF_HUB_OFFLINE, HF_ENDPOINT and proxy settings."""
-    import requests
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE:
-        return False
-    answers: list[bool] = []
+    return not constants.HF_HUB_OFFLINE and answers(constants.ENDPOINT)
+
+
+def answers(url: str) -> bool:
+    """True when a host answers within the deadline, whatever it says."""
+    import requests
+
+    heard: list[bool] = []
 
     def ask() -> None:
         try:
-            requests.head(constants.ENDPOINT, timeout=DEADLINE_SECONDS)
-            answers.append(True)
+            requests.head(url, timeout=DEADLINE_SECONDS)
+            heard.append(True)
         except requests.RequestException:
-            answers.append(False)
+            heard.append(False)
 
     # A thread, because looking up a name can hang past any timeout given to the request.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(DEADLINE_SECONDS)
-    return bool(answers and answers[0])
+    return bool(heard and heard[0])

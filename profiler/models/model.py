@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import torch
 
     from profiler.audio import Batch
+    from profiler.recipe.schema import Training
+    from profiler.training.task import Task
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,14 @@ class ModelRequest:
     type: str
     weights: Literal["auto", "pretrained", "random"] = "auto"
     folder: Path | None = None  # the source, where it is a local folder
+    file: Path | None = None  # the source, where it is a local file
     architecture: Path | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
     input: str = "waveform"
+    lengths: str = "fractions"
+    mels: int = 80
+    sample_rate: int | None = None
+    checkpoint: Path | None = None
     base: Path | None = None  # the recipe's folder, from where a user's own module is imported
     tokens_per_second: float = 5.3
     seed: int = 0
@@ -39,11 +46,25 @@ def refuse_longer(batch: Batch, samples: int | None) -> None:
 
 
 @dataclass
+class Chunks:
+    """For a model that hears its audio piece by piece: how long each piece is, and how long each one took.
+
+    `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end.
+    """
+
+    seconds: float  # of audio that a chunk moves on by
+    lookahead: float  # seconds of audio beyond the chunk that must be there before it can be worked on
+    times: list[float] = field(default_factory=list)
+
+
+@dataclass
 class Model:
     """A loaded model.
 
     `prepare` turns a batch into what the model's own code takes as waveforms in memory; it is not timed. `run` is the
-    timed region: from there to the final output that `output` names.
+    timed region: from there to the final output that `output` names. `beside` are modules that `run` calls and that are
+    no part of `module`, such as a search over its scores. `trained_by` has a maker of the training task for each loss
+    that the model can be trained with, the usual one first; none where it cannot be trained here.
     """
 
     module: torch.nn.Module
@@ -53,4 +74,8 @@ class Model:
     rate: int
     components: dict[str, torch.nn.Module]
     notes: list[str] = field(default_factory=list)
-    weights: Literal["pretrained", "random"] = "random"
+    weights: Literal["pretrained", "random", "no"] = "random"
+    chunks: Chunks | None = None
+    beside: dict[str, torch.nn.Module] = field(default_factory=dict)
+    window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
+    trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)

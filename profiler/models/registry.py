@@ -1,42 +1,62 @@
 """Finds the adapter that serves an interface, and checks what a recipe names, without importing any model library.
 
 Adding a library is adding a file beside this one and its name below. What such a file has to offer is the protocol
-`Adapter`; its top level must import nothing heavy.
+`Adapter`; its top level must import nothing heavy. docs/add-a-library.md walks through one.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
+import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from profiler.errors import ModelError
+from profiler.models.formats import Format
 from profiler.nearest import nearest
-from profiler.shipped import shipped_architecture
 
 if TYPE_CHECKING:
     from profiler.models.model import Model, ModelRequest
 
-LIBRARIES = ("speechbrain", "transformers", "module")
+LIBRARIES = (
+    "speechbrain",
+    "transformers",
+    "espnet",
+    "module",
+    "torchscript",
+    "torchaudio",
+    "silero",
+    "s3prl",
+    "features",
+    "conformer_transducer",
+)
 
-HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$")
+
+@dataclass(frozen=True)
+class Needs:
+    """What must be installed for a library, and the command that does it."""
+
+    modules: tuple[str, ...]  # names that can be imported once it is there
+    install: str
 
 
 class Adapter(Protocol):
-    """What a file for a library offers."""
+    """What a file for a library offers.
+
+    Also ONE_AT_A_TIME, where some of its interfaces take no batches, and TRAINS, where some can be trained: the losses
+    of each, the usual one first.
+    """
 
     LIBRARY: str
-    DESCRIPTION_FILE: str | None  # the file that marks a folder of this library's format; None: not made of folders
+    FORMAT: Format
+    NEEDS: Needs | None  # None: it is installed with the profiler
 
     def interfaces(self) -> tuple[str, ...]:
         """Names that a recipe may give as `type`."""
 
-    def has_weights(self, folder: Path) -> bool:
-        """Whether a folder holds weights, not only the description of a model."""
-
     def load_pretrained(self, request: ModelRequest, source: str) -> Model:
-        """The model with its weights, from a folder or a hub id, by the library's own loading code."""
+        """The model with its weights, from where its format found them, by the library's own loading code."""
 
     def build_random(self, request: ModelRequest, folder: Path | None) -> Model:
         """The model that a folder (or the request alone) describes, with random weights."""
@@ -58,41 +78,49 @@ def adapter_for(kind: str) -> Adapter:
 
 
 def check_type(kind: str) -> None:
-    """Raise ModelError unless some library has this interface."""
-    adapter_for(kind)
+    """Raise ModelError unless some library has this interface, and what it needs is installed."""
+    adapter = adapter_for(kind)
+    missing = [name for name in adapter.NEEDS.modules if not is_there(name)] if adapter.NEEDS else []
+    if adapter.NEEDS and missing:
+        raise ModelError(
+            f"the interface {kind} needs {adapter.LIBRARY}, which is not installed (no module {', '.join(missing)}). "
+            f"Install it: {adapter.NEEDS.install}"
+        )
 
 
-def check_source(source: str, kind: str | None, base: Path) -> None:
-    """Raise ModelError unless `source` is a folder that holds a model, or reads like a hub id."""
-    serving = [adapter_for(kind)] if kind else list(adapters().values())
-    wanted = [adapter.DESCRIPTION_FILE for adapter in serving if adapter.DESCRIPTION_FILE]
-    if not wanted:
-        return
-    folder = local_folder(source, base)
-    if folder is not None:
-        if not any((folder / name).is_file() for name in wanted):
-            raise ModelError(
-                f"the folder {folder} holds no model: expected {' or '.join(wanted)} in it"
-                + (f" for the interface {kind}" if kind else "")
-            )
-    elif looks_like_a_path(source):
-        raise ModelError(f"there is no folder {base / Path(source).expanduser()}")
-    elif not HUB_ID.match(source):
-        raise ModelError(f"'{source}' is neither a folder nor a hub id such as facebook/wav2vec2-base-960h")
+def check_source(source: str, kind: str, base: Path) -> None:
+    """Raise ModelError unless `source` can be a model of this interface."""
+    adapter_for(kind).FORMAT.check(source, kind, base)
 
 
-def looks_like_a_path(source: str) -> bool:
-    return source.startswith((".", "/", "~")) or source.endswith("/") or source.count("/") > 1
+def check_weights(weights: str, kind: str) -> None:
+    """Raise ModelError where random weights are wanted of a model that cannot be without its own."""
+    if weights == "random" and adapter_for(kind).FORMAT.weights_only:
+        raise ModelError(f"a model of the interface {kind} is only there with its weights; set weights: auto")
 
 
-def local_folder(source: str, base: Path) -> Path | None:
-    """The folder that `source` names, relative to the recipe, if there is one."""
-    folder = (base / Path(source).expanduser()).resolve()
-    return folder if folder.is_dir() else None
+def check_batches(sizes: list[int], kind: str) -> None:
+    """Raise ModelError where batches are wanted of an interface that takes one recording at a time."""
+    if max(sizes, default=1) > 1 and kind in getattr(adapter_for(kind), "ONE_AT_A_TIME", ()):
+        raise ModelError(f"the interface {kind} hears one recording at a time; set batch_sizes: [1]")
 
 
-def architecture_folder(architecture: str | None, source: str, base: Path) -> Path | None:
-    """Where the model is described: the folder the recipe names, else the shipped one named like the source."""
-    if architecture is not None:
-        return local_folder(architecture, base)
-    return shipped_architecture(source.rstrip("/").rsplit("/", 1)[-1])
+def check_training(kind: str, loss: str) -> None:
+    """Raise ModelError where an interface cannot be trained, or not with this loss."""
+    trains: dict[str, tuple[str, ...]] = getattr(adapter_for(kind), "TRAINS", {})
+    if kind not in trains:
+        known = [name for adapter in adapters().values() for name in getattr(adapter, "TRAINS", {})]
+        raise ModelError(
+            f"the interface {kind} cannot be trained here: there is no loss for what it gives. Those that can are "
+            f"{', '.join(known)}"
+        )
+    if loss not in ("auto", *trains[kind]):
+        raise ModelError(f"the interface {kind} is trained with {' or '.join(trains[kind])}, not with {loss}")
+
+
+def is_there(module: str) -> bool:
+    """Whether a package is installed; it is not imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

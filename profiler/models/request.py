@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.models.formats import architecture_folder, local_file, local_folder
 from profiler.models.model import ModelRequest
-from profiler.models.registry import architecture_folder, local_folder
 from profiler.recipe.schema import Recipe
 
 
@@ -17,9 +17,14 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu") -> ModelReque
         type=wanted.type,
         weights=wanted.weights,
         folder=local_folder(wanted.source, base),
+        file=local_file(wanted.source, base),
         architecture=architecture_folder(wanted.architecture, wanted.source, base),
         overrides=wanted.overrides,
         input=wanted.input,
+        lengths=wanted.lengths,
+        mels=wanted.mels,
+        sample_rate=wanted.sample_rate,
+        checkpoint=(base / Path(wanted.checkpoint).expanduser()).resolve() if wanted.checkpoint else None,
         base=base.resolve(),
         tokens_per_second=wanted.tokens_per_second,
         seed=recipe.measure.seed,

@@ -1,20 +1,26 @@
 """Adapter for SpeechBrain: its inference interfaces, on a hub id or a folder with hyperparams.yaml.
 
-The timed region is the interface's own batch method, from waveforms in memory to text.
+The timed region is the interface's own batch method, from waveforms in memory to what the interface is for.
 """
 
 from __future__ import annotations
 
 import importlib
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
+from profiler.models.backbones import WEIGHTS, backbones_without_weights, data_on_cpu
+from profiler.models.ctc_only import start_steps_from_zero
+from profiler.models.formats import HUB_ID, Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.pinned_steps import PinnedSteps
+from profiler.models.placeholder_labels import PlaceholderLabels
+from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.reasons import reason
+from profiler.models.speechbrain_training import trained_by
 from profiler.models.torchaudio_on_cpu import ensure_torchaudio
 from profiler.recipe.calls import to_yaml
 
@@ -23,12 +29,50 @@ if TYPE_CHECKING:
 
 LIBRARY = "speechbrain"
 DESCRIPTION_FILE = "hyperparams.yaml"
+FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
+NEEDS = None
+TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
+MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
 
-# Interface -> its module in speechbrain.inference, the batch method that is timed, and what comes out.
+
+@dataclass(frozen=True)
+class Interface:
+    """One of SpeechBrain's inference classes, and the batch method of it that is timed."""
+
+    file: str  # in speechbrain.inference
+    method: str
+    output: str
+    modules: tuple[str, ...]  # what the method calls; the classes' own MODULES_NEEDED say more, or less
+    keys: tuple[str, ...] = ()  # of the description, that the method looks up
+    lengths: bool = True  # whether it is told how much of each row is audio
+
+
+ECAPA = ("compute_features", "mean_var_norm", "embedding_model")
+
 INTERFACES = {
-    "EncoderASR": ("ASR", "transcribe_batch", "text"),
-    "EncoderDecoderASR": ("ASR", "transcribe_batch", "text"),
-    "WhisperASR": ("ASR", "transcribe_batch", "text"),
+    "EncoderASR": Interface("ASR", "transcribe_batch", "text", ("encoder",)),
+    "EncoderDecoderASR": Interface("ASR", "transcribe_batch", "text", ("encoder", "decoder")),
+    "WhisperASR": Interface("ASR", "transcribe_batch", "text", ("whisper", "decoder")),
+    "SpeakerRecognition": Interface("speaker", "encode_batch", "embedding", ECAPA),
+    "EncoderClassifier": Interface(
+        "classifiers", "classify_batch", "class scores", (*ECAPA, "classifier"), ("label_encoder",)
+    ),
+    "VAD": Interface(
+        "VAD",
+        "get_speech_prob_chunk",
+        "speech probabilities",
+        ("compute_features", "mean_var_norm", "cnn", "rnn", "dnn"),
+    ),
+    "SepformerSeparation": Interface(
+        "separation",
+        "separate_batch",
+        "separated waveforms",
+        ("encoder", "masknet", "decoder"),
+        ("num_spks",),
+        lengths=False,
+    ),
+    "SpectralMaskEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
+    "WaveformEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
 }
 
 
@@ -36,16 +80,12 @@ def interfaces() -> tuple[str, ...]:
     return tuple(INTERFACES)
 
 
-def has_weights(folder: Path) -> bool:
-    return any(next(folder.glob(pattern), None) for pattern in ("*.ckpt", "*.pt", "*.safetensors", "*.bin"))
-
-
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     ensure_torchaudio()
     from speechbrain.utils.fetching import FetchConfig, LocalStrategy
 
     folder = request.folder
-    with _backbones_without_weights():
+    with backbones_without_weights():
         try:
             interface = _interface_class(request.type).from_hparams(
                 source=source,
@@ -59,7 +99,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
         except MemoryError:
             raise
         except Exception as error:  # a description may call any library, each with errors of its own
-            raise ModelError(f"SpeechBrain cannot load {source} as {request.type}: {reason(error)}") from error
+            raise _refusal("load", source, request, error) from error
     return _wrap(interface, request)
 
 
@@ -69,7 +109,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     import torch
     from hyperpyyaml import load_hyperpyyaml
 
-    with _backbones_without_weights(even_if_there=True), _data_on_cpu():
+    with backbones_without_weights(even_if_there=True), data_on_cpu():
         try:
             with (folder / DESCRIPTION_FILE).open(encoding="utf-8") as file:
                 hparams = load_hyperpyyaml(file, _overrides(request, folder))
@@ -80,36 +120,61 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         except MemoryError:
             raise
         except Exception as error:
-            raise ModelError(f"SpeechBrain cannot build {folder} as {request.type}: {reason(error)}") from error
-    return _wrap(interface, request, pin_steps=True)
+            raise _refusal("build", str(folder), request, error) from error
+    return _wrap(interface, request, random=True)
 
 
 def _interface_class(name: str) -> Any:
-    module = importlib.import_module(f"speechbrain.inference.{INTERFACES[name][0]}")
+    module = importlib.import_module(f"speechbrain.inference.{INTERFACES[name].file}")
     return getattr(module, name)
+
+
+def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:
+    """Why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
+    text = reason(error)
+    missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
+    if missing:
+        return _no_such(source, request.type, f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`")
+    return ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}")
+
+
+def _no_such(source: str, kind: str, why: str) -> ModelError:
+    return ModelError(f"{source} is no {kind}: {why}. Is {kind} the right type for this model?")
 
 
 def _overrides(request: ModelRequest, folder: Path | None) -> str:
     """The recipe's overrides, and the folder's own place for files that a description points to, as YAML."""
     overrides = dict(request.overrides)
-    if folder is not None and "\narchitecture_folder:" in (folder / DESCRIPTION_FILE).read_text(encoding="utf-8"):
+    text = (folder / DESCRIPTION_FILE).read_text(encoding="utf-8") if folder is not None else ""
+    if "\narchitecture_folder:" in text:
         overrides["architecture_folder"] = str(folder)
+    # A published model names itself on the hub as the place of its files. In a copy of it they are beside the file.
+    home = re.search(r"(?m)^pretrained_path:\s*([^\s#]+)", text)
+    if home and HUB_ID.match(home[1]) and not Path(home[1]).is_dir():
+        overrides.setdefault("pretrained_path", str(folder))
     return to_yaml(overrides) if overrides else ""
 
 
-def _wrap(interface: Any, request: ModelRequest, pin_steps: bool = False) -> Model:
+def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
     import torch
 
-    _, method, output = INTERFACES[request.type]
-    for name in interface.MODULES_NEEDED:  # SpeechBrain itself notices only when the interface is called
+    served = INTERFACES[request.type]
+    for name in served.modules:  # SpeechBrain itself notices only when the interface is called
         if name not in interface.mods:
-            raise ModelError(f"{request.source} is no {request.type}: it has no module `{name}`.")
-    call = getattr(interface, method)
-    rate = int(getattr(interface.hparams, "sample_rate", 16000))
-    notes = []
+            raise _no_such(request.source, request.type, f"it has no module `{name}`")
+    for name in served.keys:
+        if not hasattr(interface.hparams, name):
+            raise _no_such(request.source, request.type, f"its {DESCRIPTION_FILE} has no `{name}`")
+    call = getattr(interface, served.method)
+    with_lengths = _takes_lengths(interface, request.type)
+    rate = int(getattr(interface.hparams, "sample_rate", interface.audio_normalizer.sample_rate))
+    notes = start_steps_from_zero(interface)
+    if "label_encoder" in served.keys:
+        _number_nameless_classes(interface.hparams, random, notes)
     pin = None
-    if pin_steps:
-        pin = _PinnedSteps(interface, request.tokens_per_second)
+    if random:
+        _number_nameless_tokens(interface)
+        pin = PinnedSteps(interface, request.tokens_per_second)
         if pin.searchers:
             notes.append(
                 f"With random weights the decoder is made to take {request.tokens_per_second:g} steps per second of "
@@ -118,129 +183,61 @@ def _wrap(interface: Any, request: ModelRequest, pin_steps: bool = False) -> Mod
 
     longest = getattr(interface.mods["whisper"], "_n_samples", None) if "whisper" in interface.mods else None
 
-    def prepare(batch: Batch) -> tuple[Any, Any]:
+    def prepare(batch: Batch) -> tuple[Any, ...]:
         refuse_longer(batch, longest)
-        lengths = torch.from_numpy(batch.lengths / batch.waveforms.shape[1]).float()
-        return torch.from_numpy(batch.waveforms), lengths
+        waveforms = torch.from_numpy(batch.waveforms)
+        if not with_lengths:
+            return (waveforms,)
+        return waveforms, torch.from_numpy(batch.lengths / batch.waveforms.shape[1]).float()
 
-    def run(value: tuple[Any, Any]) -> Any:
-        waveforms, lengths = value
+    def run(value: tuple[Any, ...]) -> Any:
         if pin is not None:
-            pin.seconds = waveforms.shape[1] / rate
-        return call(waveforms, lengths)[0]
+            pin.seconds = value[0].shape[1] / rate
+        result = call(*value)
+        return result[0] if served.output == "text" else result  # beside the text there are its token numbers
 
-    return Model(interface, prepare, run, output, rate, _components(interface), notes)
+    model = Model(interface, prepare, run, served.output, rate, _components(interface), notes)
+    model.trained_by = trained_by(model, interface, request)
+    return model
+
+
+def _number_nameless_classes(hparams: Any, random: bool, notes: list[str]) -> None:
+    """Classes whose names were not loaded get numbers. Of a missing file of labels SpeechBrain itself says nothing."""
+    if random:
+        hparams.label_encoder = PlaceholderLabels()
+    elif not getattr(hparams.label_encoder, "lab2ind", True):
+        hparams.label_encoder = PlaceholderLabels()
+        notes.append("There are no labels beside the model: its classes are numbered, not named.")
+
+
+def _number_nameless_tokens(interface: Any) -> None:
+    """A tokenizer comes with the weights. One that was not filled cannot decode, and its tokens are numbered."""
+    from sentencepiece import SentencePieceProcessor
+
+    if not isinstance(getattr(interface, "tokenizer", None), SentencePieceProcessor):
+        return
+    try:
+        interface.tokenizer.decode_ids([0])
+    except IndexError:  # asked for its size instead, it would write to the terminal
+        interface.tokenizer = PlaceholderTokens(getattr(interface.hparams, "output_neurons", MOST_TOKENS))
+
+
+def _takes_lengths(interface: Any, kind: str) -> bool:
+    """Whether lengths are given to the batch method. One passes them on to a mask model that may not take any."""
+    from speechbrain.utils.callchains import lengths_arg_exists
+
+    if kind == "SpectralMaskEnhancement":
+        return bool(lengths_arg_exists(interface.mods["enhance_model"].forward))
+    return INTERFACES[kind].lengths
 
 
 def _components(interface: Any) -> dict[str, Any]:
     """The entries of `modules`; where a single one holds all parameters, its own parts."""
+    import torch
+
     parts = {name: module for name, module in interface.mods.items() if module is not None}
     bearing = [module for module in parts.values() if next(module.parameters(), None) is not None]
     if len(bearing) == 1 and len(list(bearing[0].children())) > 1:
         return dict(bearing[0].named_children())
-    return parts
-
-
-class _PinnedSteps:
-    """Makes attention decoders with unlearned weights take as many steps as speech of that length would need.
-
-    Unlearned weights never end a sentence by themselves: the search would run to its cap, one step a frame, several
-    times as many as on speech.
-    """
-
-    def __init__(self, interface: Any, tokens_per_second: float) -> None:
-        self.tokens_per_second = tokens_per_second
-        self.seconds = 0.0
-        self.searchers = [
-            module
-            for module in interface.modules()
-            if hasattr(module, "min_decode_ratio") and hasattr(module, "max_decode_ratio")
-        ]
-        for searcher in self.searchers:
-            searcher.register_forward_pre_hook(self._pin)
-            if not _is_beam_search(searcher):
-                _forbid_ending(searcher)
-
-    def _pin(self, searcher: Any, arguments: tuple[Any, ...]) -> None:
-        frames = arguments[0].shape[1]
-        steps = max(1, math.ceil(self.seconds * self.tokens_per_second))
-        # The searcher truncates ratio x frames to whole steps: half a step more keeps rounding from losing one.
-        searcher.max_decode_ratio = (steps + 0.5) / frames
-        # Greedy search has no lower limit: it starts counting at this ratio.
-        searcher.min_decode_ratio = searcher.max_decode_ratio if _is_beam_search(searcher) else 0.0
-
-
-def _is_beam_search(searcher: Any) -> bool:
-    return hasattr(searcher, "beam_size")
-
-
-def _forbid_ending(searcher: Any) -> None:
-    """Greedy search ends when all rows have ended, whatever its lower limit: make that token impossible."""
-    original = searcher.forward_step
-
-    def forward_step(*arguments: Any, **more: Any) -> Any:
-        logits, *rest = original(*arguments, **more)
-        logits[..., searcher.eos_index] = -math.inf
-        return (logits, *rest)
-
-    searcher.forward_step = forward_step
-
-
-@contextmanager
-def _backbones_without_weights(even_if_there: bool = False) -> Iterator[None]:
-    """Let SpeechBrain's transformers backbones be built from a local folder that has a config.json but no weights.
-
-    SpeechBrain always loads a backbone's own weights, even when the model's checkpoint replaces them right after.
-    Folders that do hold weights take SpeechBrain's own path, unless random ones are wanted; so do hub ids.
-    """
-    try:
-        from speechbrain.integrations.huggingface.huggingface import HFTransformersInterface
-    except ImportError:  # transformers is not installed: no such backbone can be asked for
-        yield
-        return
-    original = HFTransformersInterface._from_pretrained
-
-    def from_description(
-        self: Any, source: str, save_path: str, cache_dir: str, device: Any = None, **more: Any
-    ) -> None:
-        folder = Path(source)
-        if not folder.is_dir() or (has_weights(folder) and not even_if_there):
-            original(self, source, save_path, cache_dir, device=device, **more)
-            return
-        unknown = [name for name in more if not hasattr(self.config, name)]
-        if unknown:
-            raise ValueError(f"the backbone's config.json has no `{unknown[0]}`")
-        self.config.update(more)
-        self.model = self.auto_class.from_config(self.config)
-        if device is not None:
-            self.model.to(device)
-
-    HFTransformersInterface._from_pretrained = from_description
-    try:
-        yield
-    finally:
-        HFTransformersInterface._from_pretrained = original
-
-
-@contextmanager
-def _data_on_cpu() -> Iterator[None]:
-    """Keep `torch.tensor(values)` on the CPU while a model is built on the meta device.
-
-    SpeechBrain's recurrent layers work out sizes with `torch.tensor(shape).item()`, which has no value on meta.
-    """
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    if not torch.empty(0).is_meta:
-        yield
-        return
-
-    class DataOnCpu(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = dict(kwargs or {})
-            if func is torch.tensor:
-                kwargs.setdefault("device", "cpu")
-            return func(*args, **kwargs)
-
-    with DataOnCpu():
-        yield
+    # A list cannot be called: it is there to be saved as one file, and what it holds may be entries of their own.
+    return dict(sorted(parts.items(), key=lambda item: isinstance(item[1], torch.nn.ModuleList)))

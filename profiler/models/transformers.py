@@ -6,20 +6,27 @@ The timed region is what a user of the library runs: feature extractor, model, a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
+from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
 from profiler.models.reasons import reason
 from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.transformers_training import trained_by
+from profiler.models.whisper import SETTINGS as GENERATION_SETTINGS
+from profiler.models.whisper import Whisper, is_whisper
 from profiler.nearest import nearest
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
 
 LIBRARY = "transformers"
-DESCRIPTION_FILE = "config.json"
+FORMAT = Folder(LIBRARY, "config.json", ("*.safetensors", "pytorch_model*.bin"))
+NEEDS = None
+TRAINS = {"AutoModel": ("ctc",), "AutoModelForCTC": ("ctc",), "AutoModelForSpeechSeq2Seq": ("cross_entropy",)}
 
 OUTPUTS = {
     "AutoModel": "hidden states",
@@ -27,14 +34,12 @@ OUTPUTS = {
     "AutoModelForCTC": "text",
     "AutoModelForSpeechSeq2Seq": "text",
 }
+DECODES = "AutoModelForSpeechSeq2Seq"  # token by token
+Rows = Callable[[list[Any]], Any]
 
 
 def interfaces() -> tuple[str, ...]:
     return tuple(OUTPUTS)
-
-
-def has_weights(folder: Path) -> bool:
-    return any(next(folder.glob(pattern), None) for pattern in ("*.safetensors", "pytorch_model*.bin"))
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -44,7 +49,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     _quieten()
     auto_class = getattr(transformers, request.type)
     try:
-        config = _config(source, request.overrides)
+        config, generation = _settings(source, request)
         # By itself the library takes the precision in which the weights were saved.
         module, loading = auto_class.from_pretrained(source, config=config, dtype="float32", output_loading_info=True)
     except (ModelError, MemoryError):
@@ -52,7 +57,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     except Exception as error:  # it lets errors of every library below it through
         raise ModelError(f"transformers cannot load {source} as {request.type}: {reason(error)}") from error
     _require_all_parts(module, set(loading["missing_keys"]), request, source)
-    return _wrap(module, request, source)
+    return _wrap(module, generation, request, source)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
@@ -64,12 +69,13 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     _quieten()
     auto_class = getattr(transformers, request.type)
     try:
-        module = auto_class.from_config(_config(str(folder), request.overrides), dtype=torch.float32)
+        config, generation = _settings(str(folder), request)
+        module = auto_class.from_config(config, dtype=torch.float32)
     except (ModelError, MemoryError):
         raise
     except Exception as error:
         raise ModelError(f"transformers cannot build {folder} as {request.type}: {reason(error)}") from error
-    return _wrap(module, request, str(folder), pin_steps=True)
+    return _wrap(module, generation, request, str(folder), pin_steps=True)
 
 
 def _quieten() -> None:
@@ -79,18 +85,36 @@ def _quieten() -> None:
     logging.disable_progress_bar()
 
 
-def _config(source: str, overrides: dict[str, Any]) -> Any:
-    """The model's configuration with the recipe's overrides; a key that it does not have is refused."""
+def _settings(source: str, request: ModelRequest) -> tuple[Any, Any]:
+    """The model's config.json, and for a decoder its generation_config.json, each with the recipe's overrides.
+
+    A key that neither has is refused; one that both have, such as the token that ends a sentence, is set in both.
+    """
     import transformers
 
+    overrides = request.overrides
     config, unused = transformers.AutoConfig.from_pretrained(source, return_unused_kwargs=True, **overrides)
-    for name in overrides:
-        if name in unused:
+    generation = _generation(source, config) if request.type == DECODES else None
+    known = {*vars(generation), *GENERATION_SETTINGS} if generation else set()
+    for name, value in overrides.items():
+        if name in known:
+            setattr(generation, name, value)
+        elif name in unused:
             raise ModelError(
                 f"pretrained_model.overrides: the configuration of {source} has no `{name}`."
-                f"{nearest(name, sorted(config.to_dict()))}"
+                f"{nearest(name, sorted({*config.to_dict(), *known}))}"
             )
-    return config
+    return config, generation
+
+
+def _generation(source: str, config: Any) -> Any:
+    """How the model's output is written token by token: its own generation_config.json, else what config.json says."""
+    import transformers
+
+    try:
+        return transformers.GenerationConfig.from_pretrained(source)
+    except OSError:
+        return transformers.GenerationConfig.from_model_config(config)
 
 
 def _require_all_parts(module: Any, missing: set[str], request: ModelRequest, source: str) -> None:
@@ -104,52 +128,86 @@ def _require_all_parts(module: Any, missing: set[str], request: ModelRequest, so
             )
 
 
-def _wrap(module: Any, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
-    import torch
-
+def _wrap(module: Any, generation: Any, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
     notes: list[str] = []
     extractor = _extractor(source, notes)
     rate = int(getattr(extractor, "sampling_rate", 16000))
+    window = getattr(extractor, "n_samples", None)
+    if generation is not None:
+        module.generation_config = generation
     # A model that is only counted lives on the meta device and stays there.
     if not any(parameter.is_meta for parameter in module.parameters()):
         module.to(request.device)
 
     def prepare(batch: Batch) -> list[Any]:
-        refuse_longer(batch, getattr(extractor, "n_samples", None))
+        refuse_longer(batch, window)
         return [row[:length] for row, length in zip(batch.waveforms, batch.lengths, strict=True)]
 
     def features(rows: list[Any]) -> Any:
-        return extractor(rows, sampling_rate=rate, return_tensors="pt", padding=True).to(request.device)
+        padding = "max_length" if window else True
+        return extractor(rows, sampling_rate=rate, return_tensors="pt", padding=padding).to(request.device)
 
-    def encode(rows: list[Any]) -> Any:
-        outputs = module(**features(rows))
-        return getattr(outputs, "last_hidden_state", None) if request.type == "AutoModel" else outputs.logits
-
-    run = encode
-    if request.type == "AutoModelForCTC":
+    whisper = Whisper(module, extractor, request, pin_steps) if is_whisper(module, extractor) else None
+    output, run = OUTPUTS[request.type], _scores(module, features)
+    if request.type == "AutoModel":
+        run = whisper.hidden_states if whisper else _hidden_states(module, features)
+        if module.config.is_encoder_decoder:
+            output = "hidden states of the encoder"
+            notes.append("AutoModel runs the encoder alone: the decoder is loaded and counted, but never called.")
+        if whisper:
+            prepare = whisper.prepare
+            notes += whisper.notes(decodes=False)
+    elif output == "text":
+        if request.type == "AutoModelForCTC":
+            token_ids = _likeliest(run)
+        elif whisper:
+            prepare, token_ids = whisper.prepare_to_decode, whisper.token_ids
+            notes += whisper.notes(decodes=True)
+        else:
+            token_ids = _generated(module, features, request, rate, pin_steps)
+            notes += [_pinned(request)] if pin_steps else []
         tokenizer = _tokenizer(source, notes)
+        if tokenizer:
+            run = _written(token_ids, tokenizer, skip_special_tokens=request.type == DECODES)
+        else:
+            output, run = "token ids", token_ids
+    window = getattr(extractor, "n_samples", None)
+    model = Model(module, prepare, run, output, rate, _components(module), notes)
+    model.window = window / rate if window else None
+    model.trained_by = trained_by(module, request, features, rate, whisper)
+    return model
 
-        def run_ctc(rows: list[Any]) -> Any:
-            ids = torch.argmax(encode(rows), dim=-1).cpu()
-            return tokenizer.batch_decode(ids) if tokenizer else ids
 
-        run = run_ctc
-    elif request.type == "AutoModelForSpeechSeq2Seq":
-        tokenizer = _tokenizer(source, notes)
+# -- what is timed, after the feature extractor: rows of samples to the final output
+
+
+def _scores(module: Any, features: Rows) -> Rows:
+    return lambda rows: module(**features(rows)).logits
+
+
+def _hidden_states(module: Any, features: Rows) -> Rows:
+    encoder = module.get_encoder() if module.config.is_encoder_decoder else module
+    return lambda rows: getattr(encoder(**features(rows)), "last_hidden_state", None)
+
+
+def _likeliest(scores: Rows) -> Rows:
+    return lambda rows: scores(rows).argmax(dim=-1).cpu()
+
+
+def _generated(module: Any, features: Rows, request: ModelRequest, rate: int, pin_steps: bool) -> Rows:
+    def run(rows: list[Any]) -> Any:
+        limits = {}
         if pin_steps:
-            notes.append(_pinned(request))
+            seconds = max(len(row) for row in rows) / rate
+            steps = max(1, math.ceil(seconds * request.tokens_per_second))
+            limits = {"min_new_tokens": steps, "max_new_tokens": steps}
+        return module.generate(**features(rows), **limits)
 
-        def run_generate(rows: list[Any]) -> Any:
-            limits = {}
-            if pin_steps:
-                seconds = max(len(row) for row in rows) / rate
-                steps = max(1, math.ceil(seconds * request.tokens_per_second))
-                limits = {"min_new_tokens": steps, "max_new_tokens": steps}
-            ids = module.generate(**features(rows), **limits)
-            return tokenizer.batch_decode(ids, skip_special_tokens=True) if tokenizer else ids
+    return run
 
-        run = run_generate
-    return Model(module, prepare, run, OUTPUTS[request.type], rate, _components(module), notes)
+
+def _written(token_ids: Rows, tokenizer: Any, skip_special_tokens: bool) -> Rows:
+    return lambda rows: tokenizer.batch_decode(token_ids(rows), skip_special_tokens=skip_special_tokens)
 
 
 def _pinned(request: ModelRequest) -> str:
@@ -174,10 +232,13 @@ def _tokenizer(source: str, notes: list[str]) -> Any:
     import transformers
 
     try:
-        return transformers.AutoTokenizer.from_pretrained(source)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, TypeError, KeyError):
+        tokenizer = None
+    if tokenizer is None or not tokenizer.vocab_size:  # without files some classes are made with an empty vocabulary
         notes.append("There is no tokenizer beside the model: its final output is token ids, not text.")
         return None
+    return tokenizer
 
 
 def _components(module: Any) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Makes SpeechBrain's attention decoders with unlearned weights take as many steps as speech of that length would need.
+
+Unlearned weights never end a sentence by themselves: the search would run to its cap, one step a frame, several times
+as many as on speech.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from profiler.errors import ModelError
+
+
+class PinnedSteps:
+    """The searchers of an interface, held to a number of steps; set `seconds` before each call."""
+
+    def __init__(self, interface: Any, tokens_per_second: float) -> None:
+        self.tokens_per_second = tokens_per_second
+        self.seconds = 0.0
+        self.searchers = [
+            module
+            for module in interface.modules()
+            if hasattr(module, "min_decode_ratio") and hasattr(module, "max_decode_ratio")
+        ]
+        for searcher in self.searchers:
+            searcher.register_forward_pre_hook(self._pin)
+            if not _is_beam_search(searcher):
+                _forbid_ending(searcher)
+
+    def _pin(self, searcher: Any, arguments: tuple[Any, ...]) -> None:
+        frames = arguments[0].shape[1]
+        steps = max(1, math.ceil(self.seconds * self.tokens_per_second))
+        if steps > frames and _asks_ctc(searcher):  # SpeechBrain would fail on an index, deep in its scorer
+            raise ModelError(
+                f"CTC writes at most one token a frame, and {steps} steps are more than the {frames} frames of "
+                f"{self.seconds:g} s: lower pretrained_model.tokens_per_second ({self.tokens_per_second:g})"
+            )
+        # The searcher truncates ratio x frames to whole steps: half a step more keeps rounding from losing one.
+        searcher.max_decode_ratio = (steps + 0.5) / frames
+        # Greedy search has no lower limit: it starts counting at this ratio.
+        searcher.min_decode_ratio = searcher.max_decode_ratio if _is_beam_search(searcher) else 0.0
+
+
+def _is_beam_search(searcher: Any) -> bool:
+    return hasattr(searcher, "beam_size")
+
+
+def _asks_ctc(searcher: Any) -> bool:
+    scorer = getattr(searcher, "scorer", None)
+    return scorer is not None and "ctc" in {**scorer.full_scorers, **scorer.partial_scorers}
+
+
+def _forbid_ending(searcher: Any) -> None:
+    """Greedy search ends when all rows have ended, whatever its lower limit: make that token impossible."""
+    original = searcher.forward_step
+
+    def forward_step(*arguments: Any, **more: Any) -> Any:
+        logits, *rest = original(*arguments, **more)
+        logits[..., searcher.eos_index] = -math.inf
+        return (logits, *rest)
+
+    searcher.forward_step = forward_step

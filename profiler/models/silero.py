@@ -1,0 +1,105 @@
+"""Adapter for Silero VAD: the pretrained model that the package silero-vad brings along, no download.
+
+    pretrained_model: {source: silero_vad, type: SileroVAD}
+
+The timed region is the package's own loop over windows of 32 ms, from waveforms to a probability of speech for each
+window; the state goes from window to window, and each window is timed as a chunk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.errors import ModelError
+from profiler.models.formats import Found
+from profiler.models.model import Chunks, Model, ModelRequest
+from profiler.models.registry import Needs
+
+if TYPE_CHECKING:
+    from profiler.audio import Batch
+
+LIBRARY = "silero-vad"
+NEEDS = Needs(("silero_vad",), 'pip install "speech-profiler[silero]"')
+SOURCE = "silero_vad"
+RATE = 16000
+WINDOW = 512  # samples; the model takes no other length at this rate
+
+
+class Package:
+    """Weights that lie in an installed package."""
+
+    weights_only = True
+
+    def check(self, source: str, kind: str, base: Path) -> None:
+        if source != SOURCE:
+            raise ModelError(f"'{source}': the interface {kind} has one model; set source: {SOURCE}")
+
+    def find(self, request: ModelRequest) -> Found:
+        spec = importlib.util.find_spec(SOURCE)
+        folder = Path(spec.origin).parent if spec is not None and spec.origin else None
+        if folder is None:
+            raise ModelError(f"The weights are part of {LIBRARY}, which is not installed. Install it: {NEEDS.install}")
+        return Found(str(folder / "data" / "silero_vad.jit"))
+
+    def description(self, request: ModelRequest, reason: str) -> Path | None:
+        raise ModelError(f"The weights of {SOURCE} come with its package, and it is only as such; set weights: auto.")
+
+
+FORMAT = Package()
+
+
+def interfaces() -> tuple[str, ...]:
+    return ("SileroVAD",)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    import torch
+
+    if request.overrides:
+        raise ModelError(f"pretrained_model.overrides: {SOURCE} has no configuration to override.")
+    model = _load(source, request.device)
+
+    def prepare(batch: Batch) -> Any:
+        missing = -batch.waveforms.shape[1] % WINDOW
+        return torch.nn.functional.pad(torch.from_numpy(batch.waveforms), (0, missing))
+
+    chunks = Chunks(WINDOW / RATE, 0.0)
+
+    def run(waveforms: Any) -> Any:
+        model.reset_states()
+        found = []
+        for window in waveforms.split(WINDOW, dim=1):
+            before = time.perf_counter()
+            found.append(model(window.to(request.device), RATE).cpu())
+            chunks.times.append(time.perf_counter() - before)
+        return torch.cat(found, dim=1)
+
+    used, unused = model._model, model._model_8k
+    count = sum(parameter.numel() for parameter in unused.parameters())
+    notes = [f"The package also loads a network for 8 kHz, of {count:,} parameters, which is not run and not counted."]
+    parts = dict(used.named_children())
+    return Model(
+        used, prepare, run, "speech probabilities", RATE, parts, notes, chunks=chunks, beside={"script": model}
+    )
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    raise AssertionError("the format has no description")
+
+
+def _load(file: str, device: str) -> Any:
+    """The package's own loading. Importing it sets torch to one thread, which is not its to decide here."""
+    import torch
+
+    threads = torch.get_num_threads()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (DeprecationWarning, FutureWarning))
+        from silero_vad.utils_vad import init_jit_model
+
+        model = init_jit_model(file, torch.device(device))
+    torch.set_num_threads(threads)
+    return model
