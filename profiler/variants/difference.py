@@ -1,0 +1,135 @@
+"""How far a converted model's output is from the float one's, on the same speech.
+
+The output of one run is written to a file by a process that holds the float model, and by one that holds the converted
+model; a third compares them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.variants.calls import recorded_calls
+from profiler.variants.layers import all_modules
+
+if TYPE_CHECKING:
+    from profiler.models.model import Model
+
+FINAL = "final output"
+
+
+def save_outputs(model: Model, value: Any, path: Path) -> None:
+    """Run the model on one prepared input and write what came out. For a process of its own: it adds hooks."""
+    import torch
+
+    torch.save(capture_outputs(model, value), path)
+
+
+def load_outputs(path: Path) -> dict[str, Any]:
+    import torch
+
+    loaded: dict[str, Any] = torch.load(path, weights_only=True)
+    return loaded
+
+
+def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
+    """{tensors{name: tensor}, texts[]}: of each component's first call, and the final output last.
+
+    Only what has weights is looked at, and only its largest floating-point tensor. A search is left out: what it gives
+    after its first wrong turn is another sentence, not a measure of distance.
+    """
+    import torch
+
+    tensors: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    places = {id(module): number for number, module in enumerate(all_modules(model))}
+    handles = []
+    for name, part in model.components.items():
+        if next(part.parameters(), None) is not None or _is_converted(part):
+            handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))
+    try:
+        with torch.no_grad(), recorded_calls(model) as calls:
+            output = model.run(value)
+    finally:
+        for handle in handles:
+            handle.remove()
+    searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
+    # What is called step by step (a decoder, a language model) has not heard all of the speech at its first call.
+    order = sorted(tensors, key=lambda name: counts[name] == 1)
+    kept = {name: tensors[name] for name in order if name not in searches and tensors[name] is not None}
+    final = _largest(output)
+    if final is not None:
+        kept[FINAL] = final.detach().float().clone()
+    return {"tensors": kept, "texts": _texts(output)}
+
+
+def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """{compared, max, mean, relative, components{}, texts, texts_changed}.
+
+    `compared` is the final output where it is of numbers, else that of the last component which hears all of the speech
+    at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
+    the absolute difference; `relative` is the mean over the mean size of what was compared. `texts_changed` is a share.
+    """
+    components = {
+        name: _distance(tensor, after["tensors"][name])
+        for name, tensor in before["tensors"].items()
+        if name in after["tensors"] and after["tensors"][name].shape == tensor.shape
+    }
+    compared = next(reversed(components), None)
+    headline = components[compared] if compared else {"max": None, "mean": None, "relative": None}
+    pairs = list(zip(before["texts"], after["texts"], strict=False))
+    changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None
+    named = f"{compared} output" if compared not in (None, FINAL) else compared
+    return {"compared": named, **headline, "components": components, "texts": len(pairs), "texts_changed": changed}
+
+
+def _keep_first(tensors: dict[str, Any], counts: Counter[str], name: str) -> Any:
+    def hook(module: Any, arguments: Any, output: Any) -> None:
+        counts[name] += 1
+        if counts[name] == 1:
+            largest = _largest(output)
+            tensors[name] = None if largest is None else largest.detach().float().clone()
+
+    return hook
+
+
+def _is_converted(module: Any) -> bool:
+    """Int8 layers keep their weights packed, where they are no parameters."""
+    return any("quantized" in type(inner).__module__ for inner in module.modules())
+
+
+def _largest(output: Any) -> Any:
+    """The largest floating-point tensor in an output, or None."""
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return output if output.is_floating_point() and output.numel() else None
+    if isinstance(output, dict):
+        output = list(output.values())
+    if not isinstance(output, (tuple, list)):
+        return None
+    found = [tensor for tensor in map(_largest, output) if tensor is not None]
+    return max(found, key=lambda tensor: tensor.numel(), default=None)
+
+
+def _texts(output: Any) -> list[str]:
+    """What a recogniser gives for each recording: texts, or rows of token ids."""
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return [str(row) for row in output.tolist()] if not output.is_floating_point() and output.dim() else []
+    if isinstance(output, (tuple, list)) and output and all(isinstance(part, (str, list)) for part in output):
+        return [str(part) for part in output]
+    return []
+
+
+def _distance(one: Any, other: Any) -> dict[str, float | None]:
+    """A difference that is no number (an overflow on one side) is None."""
+    import math
+
+    gap = (one.double() - other.double()).abs()
+    size = one.double().abs().mean().item()
+    figures = {"max": gap.max().item(), "mean": gap.mean().item()}
+    figures["relative"] = figures["mean"] / size if size else math.nan
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}

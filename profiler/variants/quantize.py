@@ -1,0 +1,209 @@
+"""int8 weights: dynamic, with torch's own engines or compiled, and weight-only.
+
+torchao is the successor of torch.ao.quantization and is used where it has one: weight-only, and dynamic under
+torch.compile, for which it is made. It knows no engines and no recurrent layers, and its dynamic layers are slower than
+float ones unless compiled; for these torch's own int8 layers are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from profiler.variants.calls import observe_calls
+from profiler.variants.engine import use_engine
+from profiler.variants.layers import all_modules, become, counted_classes, own_parameters, unique_parameters
+from profiler.variants.step import Step
+from profiler.variants.support import NotSupported
+from profiler.variants.trial import TrialFailed, device_of, run_all, trial
+
+if TYPE_CHECKING:
+    import torch
+
+    from profiler.models.model import Model
+
+NEEDS_CPU = "torch's int8 layers run on a CPU only"
+FAST_PATH_OFF = "torch's fast path for TransformerEncoderLayer takes float weights only, and is off."
+
+
+def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None) -> Step:
+    """Linear layers, and recurrent ones if wanted, with int8 weights and activations scaled call by call."""
+    require_cpu(model)
+    engine = use_engine(engine)
+    chosen, notes = choose_linear(model)
+    if recurrent:
+        cells, more = _choose_recurrent(model)
+        if not cells:
+            raise NotSupported("the model has no recurrent layer that torch has an int8 form of; use layers: linear")
+        chosen, notes = chosen + cells, notes + more
+    what = "linear and recurrent layers" if recurrent else "linear layers"
+    step = swap(model, inputs, chosen, dynamic_layer, f"dynamic int8 of {what}", notes)
+    step.engine = engine
+    return step
+
+
+def weight_only(model: Model, inputs: list[Any]) -> Step:
+    """Linear layers with int8 weights, turned to float again in each call."""
+    ao = _torchao()
+    return _with_torchao(model, inputs, ao.Int8WeightOnlyConfig(set_inductor_config=False), "weight-only int8")
+
+
+def dynamic_compiled(model: Model, inputs: list[Any]) -> Step:
+    """Linear layers with int8 weights and activations, in a form that torch.compile makes kernels of."""
+    ao = _torchao()
+    config = ao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False)
+    return _with_torchao(model, inputs, config, "dynamic int8")
+
+
+def require_cpu(model: Model) -> None:
+    if (device := device_of(model)) != "cpu":
+        raise NotSupported(f"{NEEDS_CPU}, and the model is on {device}")
+
+
+# -- which layers
+
+
+def choose_linear(model: Model) -> tuple[list[Any], list[str]]:
+    """The layers that compute as nn.Linear does, and notes on those that are nn.Linear by name only."""
+    from torch import nn
+    from torch.nn.utils.parametrize import is_parametrized
+
+    modules = all_modules(model)
+    linear = [module for module in modules if isinstance(module, nn.Linear)]
+    chosen = [
+        layer
+        for layer in linear
+        if type(layer).forward is nn.Linear.forward
+        and not isinstance(layer, nn.modules.linear.NonDynamicallyQuantizableLinear)
+        and ("weight" in layer._parameters or is_parametrized(layer, "weight"))
+    ]
+    left = [layer for layer in linear if not any(layer is one for one in chosen)]
+    attention = [module for module in modules if isinstance(module, nn.MultiheadAttention)]
+    notes = []
+    if attention:
+        notes.append(
+            f"{len(attention)} MultiheadAttention stay in float: torch's own attention uses its weights directly."
+        )
+        left = [layer for layer in left if not any(layer is module.out_proj for module in attention)]
+    if left:
+        notes.append(f"Linear layers that compute in a way of their own stay in float: {counted_classes(left)}.")
+    return chosen, notes
+
+
+def _choose_recurrent(model: Model) -> tuple[list[Any], list[str]]:
+    """torch's int8 recurrent layers know neither projections nor a layer without bias, and would compute nonsense."""
+    from torch import nn
+
+    recurrent = [module for module in all_modules(model) if isinstance(module, (nn.RNNBase, nn.RNNCellBase))]
+    kinds = (nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell)
+    chosen = [cell for cell in recurrent if type(cell) in kinds and cell.bias and not getattr(cell, "proj_size", 0)]
+    left = [cell for cell in recurrent if not any(cell is one for one in chosen)]
+    notes = [f"Recurrent layers that torch has no int8 form of stay in float: {counted_classes(left)}."] if left else []
+    return chosen, notes
+
+
+# -- conversion
+
+
+def swap(
+    model: Model, inputs: list[Any], chosen: list[Any], make: Callable[[Any], Any], kind: str, notes: list[str]
+) -> Step:
+    """Turn each layer into what `make` makes of it, and see that the model still runs.
+
+    Some code takes a layer's weight without calling the layer, which an int8 layer cannot serve. When the model does
+    not run with all layers converted, only those that are called are.
+    """
+    if not chosen:
+        raise NotSupported(" ".join([f"the model has no layer for {kind}.", *notes]))
+    notes = _without_fast_path(model) + notes
+    originals = [(layer, become(layer, make(layer))) for layer in chosen]
+    try:
+        trial(model, lambda: run_all(model, inputs))
+    except TrialFailed as failure:
+        for layer, original in originals:
+            become(layer, original)
+        originals = _swap_called(model, inputs, chosen, make, str(failure))
+        left_out = len(chosen) - len(originals)
+        notes.append(f"Layers that stay in float because their weights are used without calling them: {left_out}.")
+    still_there = unique_parameters(model)
+    weights = {id(p): p for _, original in originals for p in own_parameters(original) if p.dim() > 1}
+    gone = sum(weight.numel() for key, weight in weights.items() if key not in still_there)
+    if shared := [weight for key, weight in weights.items() if key in still_there]:
+        notes.append(f"Weights that other layers share, and that are kept in float for them: {len(shared)}.")
+    return Step(kind, [layer for layer, _ in originals], gone, notes=notes)
+
+
+def _swap_called(
+    model: Model, inputs: list[Any], chosen: list[Any], make: Callable[[Any], Any], failure: str
+) -> list[tuple[Any, Any]]:
+    try:
+        modules = all_modules(model)
+        called = {id(modules[number]) for number in observe_calls(model, inputs).called}
+        some = [layer for layer in chosen if id(layer) in called]
+        if len(some) in (0, len(chosen)):
+            raise TrialFailed(failure)
+        originals = [(layer, become(layer, make(layer))) for layer in some]
+        trial(model, lambda: run_all(model, inputs))
+    except TrialFailed as again:
+        raise NotSupported(f"the model does not run with int8 layers: {again}") from again
+    return originals
+
+
+def _without_fast_path(model: Model) -> list[str]:
+    import torch
+
+    if not any(isinstance(module, torch.nn.TransformerEncoderLayer) for module in all_modules(model)):
+        return []
+    torch.backends.mha.set_fastpath_enabled(False)
+    return [FAST_PATH_OFF]
+
+
+def plain_linear(layer: Any) -> torch.nn.Linear:
+    """An nn.Linear with the same weight, which int8 layers can be made from: they take no subclass."""
+    from torch import nn
+
+    plain = nn.Linear(1, 1, bias=layer.bias is not None)
+    plain.in_features, plain.out_features = layer.in_features, layer.out_features
+    plain.weight = nn.Parameter(layer.weight.detach(), requires_grad=False)
+    if layer.bias is not None:
+        plain.bias = nn.Parameter(layer.bias.detach(), requires_grad=False)
+    return plain.eval()
+
+
+def dynamic_layer(layer: Any) -> Any:
+    """torch's int8 layer made from a float one, for the engine that is set."""
+    from torch import ao, nn
+
+    kinds = ao.nn.quantized.dynamic
+    source = plain_linear(layer) if isinstance(layer, nn.Linear) else layer
+    source.qconfig = ao.quantization.default_dynamic_qconfig
+    converted = getattr(kinds, type(source).__name__).from_float(source).eval()
+    if isinstance(layer, nn.RNNBase):
+        converted.flatten_parameters = _nothing  # which libraries call before each use
+    return converted
+
+
+def _nothing() -> None:
+    """Packed weights lie together as they are."""
+
+
+def _torchao() -> Any:
+    try:
+        import torchao.quantization
+    except ImportError as error:
+        raise NotSupported("it needs torchao, which is not installed: pip install torchao") from error
+    return torchao.quantization
+
+
+def _with_torchao(model: Model, inputs: list[Any], config: Any, kind: str) -> Step:
+    ao = _torchao()
+
+    def make(layer: Any) -> Any:
+        plain = plain_linear(layer)
+        ao.quantize_(plain, config, filter_fn=lambda module, name: True)
+        return plain
+
+    chosen, notes = choose_linear(model)
+    step = swap(model, inputs, chosen, make, f"{kind} of linear layers", notes)
+    step.engine = "torchao"
+    return step
