@@ -70,7 +70,7 @@ def time_calls(
     """Warm up, then time calls until the rule is content. `on_sample` is called between calls."""
     timing = Timing()
     for number in range(warmup):
-        timing.warmup.append(_timed(run, inputs[number % len(inputs)], device)[0])
+        timing.warmup.append(timed(run, inputs[number % len(inputs)], device)[0])
         on_sample(timing)
     gc.collect()
     was_enabled = gc.isenabled()
@@ -79,7 +79,7 @@ def time_calls(
         look = rule.next_look(0)
         while not timing.stopped_by:
             value = inputs[len(timing.samples) // 2 % len(inputs)]
-            seconds, device_seconds = _timed(run, value, device)
+            seconds, device_seconds = timed(run, value, device)
             timing.samples.append(seconds)
             if device_seconds is not None:
                 timing.device_samples.append(device_seconds)
@@ -93,7 +93,8 @@ def time_calls(
     return timing
 
 
-def _timed(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, float | None]:
+def timed(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, float | None]:
+    """Wall seconds of one call, and the device's own where it has a clock."""
     device.synchronize()
     before = device.event()
     start = time.perf_counter()

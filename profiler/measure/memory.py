@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,23 +51,23 @@ def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> Pea
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
     """Peak resident bytes during a call, and how far that lies above the level before it."""
     gc.collect()
-    _hand_back_freed_memory()
-    if not _reset_high_water_mark():
+    hand_back_freed_memory()
+    if not reset_high_water_mark():
         return None, None
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     run(value)
-    peak = _status_bytes("VmHWM")
+    peak = status_bytes("VmHWM")
     return peak, max(0, peak - before)
 
 
-def _hand_back_freed_memory() -> None:
+def hand_back_freed_memory() -> None:
     """glibc keeps what was freed; still resident, it would hide as much of the next call's need."""
     # Another C library may have no such call.
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _reset_high_water_mark() -> bool:
+def reset_high_water_mark() -> bool:
     try:
         CLEAR_REFS.write_text("5")  # no root needed; see proc(5)
     except OSError:
@@ -74,7 +75,7 @@ def _reset_high_water_mark() -> bool:
     return True
 
 
-def _status_bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
@@ -86,18 +87,21 @@ def tensor_peak(run: Callable[[Any], Any], value: Any) -> int:
     from torch.autograd.profiler import profile  # torch.profiler's own engine, without its second of imports
 
     gc.collect()
-    with profile(profile_memory=True) as recording, _new_threads_recorded():
+    with profile(profile_memory=True) as recording, new_threads_recorded():
         run(value)
+    return max([0, *(level for _, level in levels(recording))])
+
+
+def levels(recording: Any) -> list[tuple[int, int]]:
+    """When torch's allocator held how many bytes more than at the start of a recording: after each change of it."""
     events = [event for event in recording.kineto_results.events() if event.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
+    ordered = sorted(events, key=lambda event: event.start_ns())
+    held = accumulate(event.nbytes() for event in ordered)
+    return [(event.start_ns(), level) for event, level in zip(ordered, held, strict=True)]
 
 
 @contextmanager
-def _new_threads_recorded() -> Iterator[None]:
+def new_threads_recorded() -> Iterator[None]:
     """Let Python threads that start meanwhile report their allocations too.
 
     torch's profiler sees memory events of its own thread only. It has a function by which another thread joins the

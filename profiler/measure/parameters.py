@@ -1,8 +1,8 @@
-"""Parameters and bytes of a loaded model, in total and by component; what is shared counts once."""
+"""Parameters and bytes of a loaded model, in total and by component; what is shared counts once, and is named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,20 +14,47 @@ REST = "other"
 
 
 def count_parameters(model: Model) -> dict[str, Any]:
-    """{total, trainable, components{}} with each parameter counted once, in the first component that has it."""
+    """{total, trainable, buffers, shared[], components{}, details{}}.
+
+    Each parameter and buffer counts once, in the first component that has it. `buffers` are numbers that are not
+    learned by gradients, such as running means. `shared` lists names of one and the same thing: a tied parameter, or a
+    whole module that is used in several places. `details` has trainable parameters and buffers of each component.
+    """
     seen: set[int] = set()
-    components = {
-        name: sum(p.numel() for p in _unseen(part.parameters(), seen)) for name, part in model.components.items()
-    }
-    rest = sum(p.numel() for p in _unseen(model.module.parameters(), seen))
-    if rest:
-        components[REST] = rest
-    unique = {id(p): p for p in model.module.parameters()}.values()
+    components: dict[str, int] = {}
+    details: dict[str, dict[str, int]] = {}
+    for name, part in (*model.components.items(), (REST, model.module)):
+        parameters, buffers = _unseen(part.parameters(), seen), _unseen(part.buffers(), seen)
+        if parameters or buffers:
+            components[name] = _numbers(parameters)
+            details[name] = {"trainable": _trainable(parameters), "buffers": _numbers(buffers)}
     return {
-        "total": sum(p.numel() for p in unique),
-        "trainable": sum(p.numel() for p in unique if p.requires_grad),
+        "total": _numbers(_unseen(model.module.parameters(), set())),
+        "trainable": _trainable(_unseen(model.module.parameters(), set())),
+        "buffers": _numbers(_unseen(model.module.buffers(), set())),
+        "shared": shared_names(model.module),
         "components": {name: count for name, count in components.items() if count},
+        "details": details,
     }
+
+
+def shared_names(module: torch.nn.Module) -> list[list[str]]:
+    """Groups of names that lead to one parameter or one module with parameters. What is inside a named one is not."""
+    places: dict[int, dict[tuple[int, str], str]] = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        for name, thing in _children(owner):
+            places.setdefault(id(thing), {}).setdefault((id(owner), name), f"{path}.{name}" if path else name)
+    return [list(names.values()) for names in places.values() if len(names) > 1]
+
+
+def _children(owner: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    """What a module holds under its own names: parameters, and modules that have any."""
+    for name, parameter in owner._parameters.items():
+        if parameter is not None:
+            yield name, parameter
+    for name, child in owner._modules.items():
+        if child is not None and next(child.parameters(), None) is not None:
+            yield name, child
 
 
 def size_bytes(model: Model) -> dict[str, Any]:
@@ -55,3 +82,11 @@ def _unseen(tensors: Iterable[Any], seen: set[int]) -> list[Any]:
             seen.add(id(tensor))
             found.append(tensor)
     return found
+
+
+def _numbers(tensors: Iterable[Any]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _trainable(parameters: Iterable[Any]) -> int:
+    return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)

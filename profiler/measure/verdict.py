@@ -14,6 +14,8 @@ SLOW_FIRST = 1.5  # first timed call over the median of the others
 BUSY_CPUS = 0.1  # a tenth of a CPU taken by others
 STOLEN_CPUS = 0.02
 MEDIAN_NEEDS = 3  # calls in a round, for its median to say something
+AGREEING = 0.9  # of the pairs must show what is taken for caching
+PAIRS_WHEN_DISTURBED = 8  # so many where others used the machine: fewer may agree by chance
 
 
 def judge(
@@ -21,13 +23,14 @@ def judge(
 ) -> tuple[Literal["stable", "noisy"], list[str]]:
     """The verdict on a cell and the reasons that are known."""
     reasons = []
+    outside = _from_outside(conditions)
     # Each round begins with a fresh input, so a last call without its pair is left out before rounds are joined.
-    ratio = repeated_over_fresh([sample for values in rounds for sample in values[: len(values) // 2 * 2]])
-    if ratio is not None and ratio < SUSPICIOUS_RATIO:
+    paired = [sample for values in rounds for sample in values[: len(values) // 2 * 2]]
+    ratio = repeated_over_fresh(paired)
+    if ratio is not None and ratio < SUSPICIOUS_RATIO and _pairs_agree(paired, bool(outside)):
         reasons.append(warnings.caching(ratio))
     if reach(rounds) <= width:
         return "stable", reasons
-    outside = _from_outside(conditions)
     # A slow first call proves a short warm-up only where nothing from outside can have slowed it.
     if not outside and any(_first_is_slow(values) for values in rounds):
         reasons.append(warnings.FIRST_CALL_SLOW)
@@ -36,6 +39,12 @@ def judge(
         reasons.append(warnings.drift_between_rounds(drift))
     reasons += outside
     return "noisy", reasons or [warnings.UNKNOWN_NOISE]
+
+
+def _pairs_agree(paired: Sequence[float], disturbed: bool) -> bool:
+    """Whether the second call of nearly every pair was the faster one; on a disturbed machine it takes many pairs."""
+    faster = [later < earlier for earlier, later in zip(paired[::2], paired[1::2], strict=True)]
+    return sum(faster) >= AGREEING * len(faster) and (not disturbed or len(faster) >= PAIRS_WHEN_DISTURBED)
 
 
 def _from_outside(conditions: Sequence[dict[str, Any]]) -> list[str]:

@@ -1,0 +1,181 @@
+"""The breakdown pass: where the time, the memory and the operations of a call go, by label, module and operator.
+
+    labelled calls and bare ones in turns | calls under the profiler (memory, operators) | one call that is counted
+
+It has calls of its own, after the timing pass, which never has a hook. What the labels cost is measured in the turns
+and is part of the result. Labels are patterns of the recipe; without any, the parts that the model says it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.device import Device
+from profiler.errors import UserError
+
+if TYPE_CHECKING:
+    from profiler.measure.breakdown.counted import Counted
+    from profiler.measure.breakdown.labels import Chains, Patterns
+    from profiler.measure.breakdown.timed import Timed
+    from profiler.models.model import Model
+    from profiler.recipe.schema import Trace
+    from profiler.training.step import TrainingStep
+
+FILE = "breakdown.json"
+COMPILED = "torch.compile fuses the model's modules into kernels in which they cannot be told apart"
+NAMED = 5  # modules of a label that are named in the result
+
+
+def find_parts(model: Model, patterns: Patterns) -> Chains | None:
+    """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
+    from profiler.measure.breakdown.labels import Chains, find_labels
+    from profiler.measure.breakdown.tree import Tree
+    from profiler.measure.breakdown.watch import is_compiled
+
+    tree = Tree(model)
+    labels = find_labels(model, tree, patterns)
+    return None if is_compiled(tree) else Chains(tree, labels)
+
+
+@contextmanager
+def spans_in_trace(model: Model, settings: Trace, step: TrainingStep | None = None) -> Iterator[None]:
+    """Labels as spans while a trace is recorded: the recipe's, or the model's own unless no breakdown is wanted."""
+    from profiler.measure.breakdown.spans import spans_of_labels
+
+    parts = find_parts(model, settings.labels) if settings.labels or settings.breakdown else None
+    with spans_of_labels(parts, step) if parts is not None else nullcontext():
+        yield
+
+
+def measure_breakdown(
+    run: Callable[[Any], Any],
+    value: Any,
+    device: Device,
+    chains: Chains,
+    seconds_of_audio: float,
+    folder: Path,
+    count: bool = True,
+    steps: int = 1,
+    step: TrainingStep | None = None,
+) -> dict[str, Any]:
+    """The result of a cell; modules and operators, which are long, go to a file in `folder`.
+
+    At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
+    are rows of the backward phase too.
+    """
+    from profiler.measure.breakdown.profiled import profile_parts
+    from profiler.measure.breakdown.rows import Rows, operator_rows
+    from profiler.measure.breakdown.timed import time_parts
+
+    notes: list[str] = []
+    timed = time_parts(run, value, device, chains, steps, step)
+    profiled = profile_parts(run, value, device, chains, steps, step)
+    counted = _counted(run, value, chains, notes, step) if count else None
+    wall = sum(timed.labelled_ns) / timed.calls / 1e9
+    whole = Rows(chains, timed.tally.sums, timed.calls, wall, seconds_of_audio, profiled.memory, counted)
+    phases = [whole]
+    labelled, optimizer = timed.tally.labelled, None
+    if timed.backward is not None:
+        back, macs = timed.backward, counted.backward if counted else None
+        phases.append(
+            Rows(chains, back.sums, timed.calls, wall, seconds_of_audio, profiled.backward_memory, macs, "backward")
+        )
+        labelled, optimizer = labelled + back.labelled, timed.optimizer_ns / 1e9
+    found = [row.plain() for rows in phases for row in rows.labels()]
+    for row in found:
+        row["matched"] = [chains.tree.shown(place) for place in chains.labels.roots[row["name"]][:NAMED]]
+    found += [row.plain() for row in whole.last(labelled, profiled.peak, optimizer)]
+    folder.mkdir(parents=True, exist_ok=True)
+    details = {
+        "seconds_of_audio": seconds_of_audio,
+        "calls": timed.calls,
+        "profiled_calls": profiled.calls,
+        "modules": [row.plain() for rows in phases for row in rows.modules(folded=True)],
+        "modules_unfolded": [row.plain() for rows in phases for row in rows.modules(folded=False)],
+        "operators": operator_rows(profiled, counted, seconds_of_audio),
+    }
+    (folder / FILE).write_text(json.dumps(details), encoding="utf-8")
+    return {
+        "labels": _without_unused(found, chains, notes),
+        "automatic": chains.labels.automatic,
+        "calls": timed.calls,
+        "profiled_calls": profiled.calls,
+        "call_s": wall,
+        "seconds_of_audio": seconds_of_audio,
+        "overhead": {
+            "measured": timed.overhead,
+            "known": timed.known_overhead,
+            "hook_s": timed.hook_ns / 1e9,
+            "labelled_s": [took / 1e9 for took in timed.labelled_ns],
+            "bare_s": [took / 1e9 for took in timed.bare_ns],
+            "module_calls": timed.module_calls,
+            **({"backward_steps": timed.steps, "backward_hook_s": timed.step_ns / 1e9} if step is not None else {}),
+        },
+        "file": FILE,
+        "notes": notes + _notes(chains, timed, device),
+    }
+
+
+def _counted(
+    run: Callable[[Any], Any], value: Any, chains: Chains, notes: list[str], step: TrainingStep | None
+) -> Counted | None:
+    from profiler.measure.breakdown.counted import count_parts
+
+    try:
+        return count_parts(run, value, chains, step)
+    except (MemoryError, KeyboardInterrupt, UserError):
+        raise
+    except Exception as error:  # whatever a model does that the counter cannot follow
+        notes.append(f"Operations are not counted: the model does not run under the counter ({type(error).__name__}).")
+        return None
+
+
+def _without_unused(rows: list[dict[str, Any]], chains: Chains, notes: list[str]) -> list[dict[str, Any]]:
+    """A label of the recipe stays, with the reason for its zeros; of those found in the model only what was called."""
+    unused = [row["name"] for row in rows if row["calls"] == 0 and row["phase"] == "forward"]
+    if not unused:
+        return rows
+    if chains.labels.automatic:
+        notes.append(f"Not called: {', '.join(unused)}.")
+        return [row for row in rows if row["name"] not in unused]
+    notes.append(f"No call was seen of: {', '.join(unused)}. {HIDDEN}")
+    return rows
+
+
+HIDDEN = (
+    "Modules are seen when they are called as modules, not when code reads their weights, runs a fused kernel of "
+    "torch's own layers, or is a script."
+)
+
+
+def _notes(chains: Chains, timed: Timed, device: Device) -> list[str]:
+    import torch
+
+    notes = []
+    scripts = [
+        chains.tree.shown(place)
+        for place, module in enumerate(chains.tree.modules)
+        if isinstance(module, torch.jit.ScriptModule)
+        and not _in_script(chains, place)
+        and timed.tally.sums[place].calls
+    ]
+    if scripts:
+        notes.append(f"A script is one part, what is in it cannot be told apart: {', '.join(scripts[:NAMED])}.")
+    if timed.threads > 1:
+        notes.append("The model works in several threads; their times are added, so that shares may exceed the call.")
+    if device.kind != "cpu":
+        notes.append(
+            "The device is waited for at every module, so that nothing overlaps as it does in the timing pass."
+        )
+    return notes
+
+
+def _in_script(chains: Chains, place: int) -> bool:
+    import torch
+
+    above = chains.tree.above[place]
+    return above is not None and isinstance(chains.tree.modules[above], torch.jit.ScriptModule)

@@ -1,0 +1,160 @@
+"""Sums of parts -> rows of figures, per call: labels, modules with repeated layers folded, operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from profiler.measure.breakdown.counted import Counted
+from profiler.measure.breakdown.labels import Chains, fold
+from profiler.measure.breakdown.profiled import Profiled
+from profiler.measure.breakdown.tally import Sums
+
+REST = "(rest)"
+OPTIMIZER = "(optimizer)"
+WHOLE = "(whole call)"
+LEVELS = 3  # of the module tree that are always kept
+SHARE = 0.01  # of the call: what takes less is left out below them
+NS = 1e9
+
+
+@dataclass
+class Row:
+    """Figures of one call. `total` is the share of the call with all that is inside, `own` without."""
+
+    name: str
+    phase: str
+    calls: float | None
+    total_s: float
+    own_s: float
+    share: float
+    own_share: float
+    s_per_second_of_audio: float
+    memory_bytes: int | None
+    macs: int | None
+    own_macs: int | None
+    macs_per_second_of_audio: float | None
+    modules: int = 1  # how many modules it begins at
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Rows:
+    """Makes rows of one phase. What was not measured is None."""
+
+    def __init__(
+        self,
+        chains: Chains,
+        sums: Sequence[Sums],
+        calls: int,
+        wall_s: float,
+        seconds_of_audio: float,
+        memory: Mapping[int, int] | None = None,
+        counted: Counted | None = None,
+        phase: str = "forward",
+    ) -> None:
+        self.chains, self.sums, self.calls, self.wall_s, self.phase = chains, sums, calls, wall_s, phase
+        self.audio, self.memory, self.counted = seconds_of_audio, memory, counted
+
+    def labels(self) -> list[Row]:
+        """A row each label, in their order."""
+        size = len(self.chains.tree)
+        return [
+            self._row(name, [size + number], len(roots))
+            for number, (name, roots) in enumerate(self.chains.labels.roots.items())
+        ]
+
+    def last(self, labelled_ns: int, peak: int | None, optimizer_s: float | None = None) -> list[Row]:
+        """What is in no label, and the whole. `labelled_ns` is the time of all calls in which some label was at work.
+
+        In training the phase of the optimizer, which works on all parameters at once, has a row of its own.
+        """
+        counted = self.counted
+        macs = counted.macs if counted else None
+        labelled = counted.labelled + (counted.backward.labelled if counted.backward else 0) if counted else None
+        unlabelled = macs - labelled if macs is not None and labelled is not None else None
+        rest = max(0.0, self.wall_s - labelled_ns / self.calls / NS - (optimizer_s or 0.0))
+        rows = [self._made(REST, None, rest, rest, None, unlabelled, unlabelled)]
+        if optimizer_s is not None:
+            rows.append(self._made(OPTIMIZER, 1.0, optimizer_s, optimizer_s, None, None, None))
+        rows.append(self._made(WHOLE, 1.0, self.wall_s, rest, peak, macs, unlabelled))
+        for row in rows if optimizer_s is not None else ():
+            row.phase = "step"
+        return rows
+
+    def modules(self, folded: bool) -> list[Row]:
+        """The tree in its order: the upper levels, and below them what takes its share."""
+        groups: dict[str, list[int]] = {}
+        for place in range(len(self.chains.tree)):
+            name = self.chains.tree.shown(place)
+            groups.setdefault(fold(name) if folded else name, []).append(place)
+        rows = [self._row(name, places, len(places)) for name, places in groups.items()]
+        return [row for row in rows if row.calls and (row.name.count(".") < LEVELS or row.share >= SHARE)]
+
+    def _row(self, name: str, parts: Iterable[int], modules: int) -> Row:
+        sums = [self.sums[part] for part in parts]
+        memory = [self.memory.get(part, 0) for part in parts] if self.memory is not None else []
+        counted = self.counted
+        return self._made(
+            name,
+            sum(one.calls for one in sums) / self.calls,
+            sum(one.total for one in sums) / self.calls / NS,
+            sum(one.own for one in sums) / self.calls / NS,
+            max(memory) if memory else None,
+            sum(counted.total.get(part, 0) for part in parts) if counted else None,
+            sum(counted.own.get(part, 0) for part in parts) if counted else None,
+            modules,
+        )
+
+    def _made(
+        self,
+        name: str,
+        calls: float | None,
+        total: float,
+        own: float,
+        memory: int | None,
+        macs: int | None,
+        own_macs: int | None,
+        modules: int = 1,
+    ) -> Row:
+        whole = self.wall_s or 1.0
+        return Row(
+            name,
+            self.phase,
+            calls,
+            total,
+            own,
+            total / whole,
+            own / whole,
+            total / self.audio,
+            memory,
+            macs,
+            own_macs,
+            macs / self.audio if macs is not None else None,
+            modules,
+        )
+
+
+def operator_rows(profiled: Profiled, counted: Counted | None, seconds_of_audio: float) -> list[dict[str, Any]]:
+    """Most time of its own first. Times are under the profiler; `share` is of the call under it."""
+    rows = []
+    for name, operator in profiled.operators.items():
+        own, total = operator.own_ns / profiled.calls / NS, operator.total_ns / profiled.calls / NS
+        whole = profiled.wall_ns / profiled.calls / NS
+        rows.append(
+            {
+                "name": name,
+                "calls": operator.calls / profiled.calls,
+                "total_s": total,
+                "own_s": own,
+                "share": total / whole if whole else 0.0,
+                "own_share": own / whole if whole else 0.0,
+                "s_per_second_of_audio": total / seconds_of_audio,
+                "device_s": operator.device_ns / profiled.calls / NS or None,
+                "memory_bytes": operator.allocated // profiled.calls,
+                "macs": counted.by_operator.get(name) if counted else None,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["own_s"])

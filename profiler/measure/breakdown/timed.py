@@ -1,0 +1,190 @@
+"""Times of parts: calls with a clock in the hooks, taking turns with bare ones, which tells what the hooks cost."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from profiler.device import Device
+from profiler.measure.autograd import Followed
+from profiler.measure.breakdown.backward import BackwardTally, follow_parts, watching_step
+from profiler.measure.breakdown.labels import Chains
+from profiler.measure.breakdown.tally import Entry, Tally
+from profiler.measure.breakdown.watch import Kind
+
+if TYPE_CHECKING:
+    from profiler.training.step import TrainingStep
+
+SECONDS = 0.5
+LEAST, MOST = 2, 10  # turns
+TRIALS, TRIAL_TURNS = 200, 3
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Of `calls` labelled calls together."""
+
+    tally: Tally
+    calls: int
+    labelled_ns: list[int]  # wall time of each labelled call
+    bare_ns: list[int]  # and of each call without hooks
+    module_calls: int  # in one call
+    hook_ns: float  # what labels add to each of them
+    threads: int
+    backward: BackwardTally | None = None  # in training
+    steps: int = 0  # of autograd, in one call
+    step_ns: float = 0.0  # what labels add to each of them
+    optimizer_ns: float = 0.0  # the optimizer's phase of one call
+
+    @property
+    def overhead(self) -> float:
+        """How much longer a labelled call took than a bare one, relative to it; noise of the machine is in it."""
+        return statistics.median(self.labelled_ns) / max(1, statistics.median(self.bare_ns)) - 1
+
+    @property
+    def known_overhead(self) -> float:
+        """The same, as the cost of a hook says it must be."""
+        added = self.module_calls * self.hook_ns + self.steps * self.step_ns
+        return added / max(1, statistics.median(self.bare_ns))
+
+
+def time_parts(
+    run: Callable[[Any], Any],
+    value: Any,
+    device: Device,
+    chains: Chains,
+    least: int = LEAST,
+    step: TrainingStep | None = None,
+) -> Timed:
+    """Calls with labels, at least so many, in turns with bare ones as long as that tells what the labels cost."""
+    tally = Tally(chains)
+    wait = device.synchronize if device.kind != "cpu" else None
+    backward = BackwardTally(chains, wait) if step is not None else None
+    labelled_ns: list[int] = []
+    bare_ns: list[int] = []
+    optimizer_ns: list[float] = []
+    entries = threads = steps = 0
+    while True:
+        turn = len(bare_ns) < LEAST or (sum(labelled_ns) + sum(bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
+        if not turn and len(labelled_ns) >= least:
+            break
+        if turn and not len(bare_ns) % 2:
+            bare_ns.append(wall(run, value, device))
+            turn = False
+        if step is not None:
+            step.forget()
+        took, logs, followed = labelled_call(run, value, device, chains, step, backward)
+        labelled_ns.append(took)
+        if turn:
+            bare_ns.append(wall(run, value, device))
+        if step is not None:
+            if backward is not None:
+                backward.add_up()
+            optimizer_ns.append(1e9 * sum(call[-1] for call in (step.times() or [])[:1]))
+            steps = followed.steps if followed is not None else 0
+        threads = max(threads, len(logs))
+        for log in logs.values():
+            entries += len(log)
+            tally.add(log)
+    calls = entries // 2 // len(labelled_ns)
+    return Timed(
+        tally,
+        len(labelled_ns),
+        labelled_ns,
+        bare_ns,
+        calls,
+        _hook_ns(device, chains, step),
+        threads,
+        backward,
+        steps,
+        _step_ns(chains) if step is not None else 0.0,
+        statistics.fmean(optimizer_ns) if optimizer_ns else 0.0,
+    )
+
+
+def wall(run: Callable[[Any], Any], value: Any, device: Device) -> int:
+    device.synchronize()
+    start = time.perf_counter_ns()
+    run(value)
+    device.synchronize()
+    return time.perf_counter_ns() - start
+
+
+def labelled_call(
+    run: Callable[[Any], Any],
+    value: Any,
+    device: Device,
+    chains: Chains,
+    step: TrainingStep | None = None,
+    backward: BackwardTally | None = None,
+) -> tuple[int, dict[int, list[Entry]], Followed | None]:
+    """Wall time of the call, and its log in each thread. The clock is read last on the way in, first on the way out."""
+    logs: dict[int, list[Entry]] = defaultdict(list)
+    clock, thread = time.perf_counter_ns, threading.get_ident
+    wait = device.synchronize if device.kind != "cpu" else None
+
+    def enter(place: int, kind: Kind) -> None:
+        log = logs[thread()]
+        if wait is not None:
+            wait()
+        log.append(Entry(clock(), place, kind))
+
+    def leave() -> None:
+        if wait is not None:
+            wait()
+        logs[thread()].append(Entry(clock()))
+
+    with watching_step(chains, enter, leave, step, backward.at_work if backward is not None else None) as followed:
+        took = wall(run, value, device)
+    return took, logs, followed
+
+
+def _hook_ns(device: Device, chains: Chains, step: TrainingStep | None) -> float:
+    """What the hooks cost at one call of a module: calls of one that does nothing, with hooks and without."""
+    import torch
+
+    nothing = torch.nn.Identity()
+
+    def calls(value: None) -> None:
+        for _ in range(TRIALS):
+            nothing(value)
+
+    tally = BackwardTally(chains) if step is not None else None
+    turns = [
+        (labelled_call(calls, None, device, chains, step, tally)[0], wall(calls, None, device))
+        for _ in range(TRIAL_TURNS)
+    ]
+    return max(0, min(turn[0] for turn in turns) - min(turn[1] for turn in turns)) / TRIALS
+
+
+def _step_ns(chains: Chains) -> float:
+    """The same for one step of autograd: backward passes of a chain of steps that do nothing to speak of."""
+    import torch
+
+    def chain() -> Any:
+        value = torch.ones(1, requires_grad=True)
+        for _ in range(TRIALS):
+            value = value * 1.0
+        return value
+
+    inside = chains.tree.path(max(range(len(chains.tree)), key=lambda place: len(chains.of[place])))
+
+    def passed(followed: Followed | None) -> int:
+        if followed is not None:
+            for place in inside:
+                followed.entered(place)
+        loss = chain()
+        start = time.perf_counter_ns()
+        if followed is not None:
+            followed.follow(loss)
+        loss.backward()
+        return time.perf_counter_ns() - start
+
+    tally = BackwardTally(chains)
+    turns = [(passed(follow_parts(chains, tally.at_work)), passed(None)) for _ in range(TRIAL_TURNS)]
+    return max(0, min(turn[0] for turn in turns) - min(turn[1] for turn in turns)) / TRIALS

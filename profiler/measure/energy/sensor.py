@@ -1,0 +1,54 @@
+"""What joules come from: a counter that this machine keeps, watts that the user gives, or nothing, with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+GIVE_WATTS = "give `watts` in the recipe (read from a meter, powertop or jtop), or a powertop CSV file"
+
+
+class SensorError(Exception):
+    """A sensor that was there cannot be read any more."""
+
+
+class Sensor(Protocol):
+    """A counter of joules that only grows. Close it when done: some keep a process of their own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def covers(self) -> str:
+        """Whose energy this is: a figure for a processor does not compare with one for a whole machine."""
+
+    @property
+    def read_within(self) -> float | None:
+        """Seconds within which it must be read again, or it may wrap around unseen; None when it never does."""
+
+    def joules(self) -> float:
+        """Raises SensorError."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class GivenPower:
+    """Watts that were not measured here."""
+
+    watts: float
+    sensor: str
+    source: str
+    idle_watts: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why there are no joules, and what would give some."""
+
+    reason: str
+    what_to_do: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}. {self.what_to_do[:1].upper()}{self.what_to_do[1:]}."

@@ -1,0 +1,192 @@
+"""The phases of a training step: how long each takes, what memory it needs, and how fast audio goes through the step.
+
+Times come from the timing pass: the step looks at a clock between its phases, and nothing else is switched on. Memory
+by phase comes from the calls of the memory pass. Needs no torch but in a worker.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from profiler.device import Device
+from profiler.measure import memory
+from profiler.training.step import PHASES
+
+if TYPE_CHECKING:
+    from profiler.training.step import TrainingStep
+
+SPAN = "phase: "  # before the name of a phase, in a trace
+Peaks = dict[str, dict[str, int | None]]  # phase -> what is measured -> bytes
+NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
+
+
+# -- in the process that is measured
+
+
+def training_figures(step: TrainingStep, inputs: list[Any]) -> dict[str, Any]:
+    """What a round of the timing pass knows of its steps."""
+    return {
+        "phases": step.times(),
+        "losses": [_finite(loss) for loss in step.losses],
+        "frame_rate": step.frame_rate,
+        "tokens": statistics.fmean(targets.total for _, targets in inputs),
+        "state_bytes": step.state_bytes(),
+    }
+
+
+def _finite(loss: Any) -> float | None:
+    value = float(loss)
+    return value if math.isfinite(value) else None
+
+
+def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[memory.PeakMemory, Peaks]:
+    """The figures of the memory pass, of the whole step and of each phase."""
+    found: Peaks = {name: {} for name in PHASES}
+    above = _process_peaks(step, value, device, found)
+    if device.kind == "cpu":
+        _tensor_peaks(step, value, found)
+
+    def most(kind: str) -> int | None:
+        values = [peaks.get(kind) for peaks in found.values()]
+        return max((each for each in values if each is not None), default=None)
+
+    return memory.PeakMemory(most("tensors"), most("process"), above, most("device")), found
+
+
+def _process_peaks(step: TrainingStep, value: Any, device: Device, found: Peaks) -> int | None:
+    """The kernel's high-water mark, and the device's, set back at each phase; how far the highest lies above before."""
+    gc.collect()
+    memory.hand_back_freed_memory()
+    resettable = memory.reset_high_water_mark()
+    before = memory.status_bytes("VmRSS") if resettable else 0
+
+    @contextmanager
+    def watched(phase: str) -> Iterator[None]:
+        device.synchronize()
+        device.reset_peak()
+        if resettable:
+            memory.reset_high_water_mark()
+        yield
+        device.synchronize()
+        found[phase]["process"] = memory.status_bytes("VmHWM") if resettable else None
+        found[phase]["device"] = device.peak_bytes()
+
+    with step.around(watched):
+        step(value)
+    peaks = [peak for each in found.values() if (peak := each["process"]) is not None]
+    return max(0, max(peaks) - before) if peaks else None
+
+
+def _tensor_peaks(step: TrainingStep, value: Any, found: Peaks) -> None:
+    """Exact sums of the allocator's events; the clock of spans and of these events is the same."""
+    from torch.autograd.profiler import profile
+
+    gc.collect()
+    with profile(profile_memory=True) as recording, memory.new_threads_recorded(), phase_spans(step):
+        step(value)
+    levels = memory.levels(recording)
+    for event in recording.kineto_results.events():
+        if event.name().startswith(SPAN):
+            start, end = event.start_ns(), event.start_ns() + event.duration_ns()
+            at_start = [level for at, level in levels if at <= start][-1:]
+            during = [level for at, level in levels if start <= at <= end]
+            found[event.name().removeprefix(SPAN)]["tensors"] = max([0, *at_start, *during])
+
+
+def phase_spans(step: TrainingStep | None) -> AbstractContextManager[None]:
+    """While this lasts, each phase is a span of its name in what is recorded."""
+    from torch.autograd.profiler import record_function
+
+    return step.around(lambda phase: record_function(f"{SPAN}{phase}")) if step is not None else nullcontext()
+
+
+# -- in the parent
+
+
+@dataclass
+class TrainingState:
+    """What is known of the phases of a cell so far."""
+
+    calls: list[list[float]] = field(default_factory=list)  # seconds of each phase, of all rounds
+    without_clock: bool = False
+    losses: list[float | None] = field(default_factory=list)  # of the first and the last step of the first round
+    frame_rate: float = 0.0
+    tokens: float = 0.0
+    state_bytes: dict[str, int] = field(default_factory=dict)
+    memory: Peaks | None = None
+
+    def add_round(self, figures: dict[str, Any]) -> None:
+        self.calls += figures["phases"] or []
+        self.without_clock |= figures["phases"] is None
+        self.losses = self.losses or figures["losses"]
+        self.frame_rate, self.tokens = figures["frame_rate"], figures["tokens"]
+        self.state_bytes = figures["state_bytes"]
+
+    @classmethod
+    def from_result(cls, result: dict[str, Any] | None) -> TrainingState:
+        if result is None:
+            return cls()
+        columns = [result["phases"][name]["samples"] for name in PHASES] if result["phases"] else []
+        return cls(
+            calls=[list(call) for call in zip(*columns, strict=True)],
+            without_clock=result["phases"] is None,
+            losses=[result["loss"]["first"], result["loss"]["last"]],
+            frame_rate=result["frames_per_second_of_audio"],
+            tokens=result["tokens"],
+            state_bytes=result["state_bytes"],
+            memory=result["peak_memory_bytes"],
+        )
+
+    def result(self, median: float, seconds_of_audio: float) -> dict[str, Any] | None:
+        """None where nothing was trained."""
+        if not self.losses:
+            return None
+        speed = seconds_of_audio / median if median else None
+        return {
+            "phases": phases_of(self.calls) if self.calls else None,
+            "phases_reason": NO_CLOCK if self.without_clock else None,
+            "peak_memory_bytes": self.memory,
+            "state_bytes": self.state_bytes,
+            "seconds_of_audio_per_second": speed,
+            "frames_per_second": speed * self.frame_rate if speed else None,
+            "frames_per_second_of_audio": self.frame_rate,
+            "tokens": self.tokens,
+            "loss": {"first": self.losses[0], "last": self.losses[-1]},
+        }
+
+
+def phases_of(calls: list[list[float]]) -> dict[str, dict[str, Any]]:
+    """Each phase over all calls; shares are of the mean step, so that they add up to 1."""
+    columns = dict(zip(PHASES, zip(*calls, strict=True), strict=True))
+    whole = sum(statistics.fmean(column) for column in columns.values())
+    return {
+        name: {
+            "median_s": statistics.median(column),
+            "mean_s": statistics.fmean(column),
+            "share": statistics.fmean(column) / whole if whole else 0.0,
+            "samples": list(column),
+        }
+        for name, column in columns.items()
+    }
+
+
+def training_over(batches: list[tuple[float, int, int, list[list[float]]]], audio: float) -> dict[str, Any]:
+    """The same over the batches of a data set: (seconds of the step, tokens, frames, phases of each round) of each."""
+    total = sum(seconds for seconds, *_ in batches)
+    by_phase = [[statistics.fmean(column) for column in zip(*rounds, strict=True)] for *_, rounds in batches if rounds]
+    sums = [sum(column) for column in zip(*by_phase, strict=True)]
+    return {
+        "phases": {
+            name: {"total_s": each, "share": each / sum(sums)} for name, each in zip(PHASES, sums, strict=False)
+        },
+        "tokens": sum(tokens for _, tokens, _, _ in batches),
+        "seconds_of_audio_per_second": audio / total if total else None,
+        "frames_per_second": sum(frames for _, _, frames, _ in batches) / total if total else None,
+        "tokens_per_second": sum(tokens for _, tokens, _, _ in batches) / total if total else None,
+    }
