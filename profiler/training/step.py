@@ -1,0 +1,176 @@
+"""One training step: forward, loss, backward, optimizer. What the passes call in place of a model, and what they time.
+
+    forward | loss | backward | optimizer (clip, update, clear the gradients)
+
+Each phase is bounded by a look at the clock (on a GPU by an event on its own clock, so that nothing is waited for):
+that is all there is in a timed step. Passes that look closer put something `around` phases, or are told of the loss.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from profiler.device import Device
+from profiler.errors import ModelError
+from profiler.training.targets import Targets, lengths_for, make_targets
+
+if TYPE_CHECKING:
+    from profiler.audio import Batch
+    from profiler.models.model import Model
+    from profiler.recipe.schema import Training
+    from profiler.training.task import Task
+
+PHASES = ("forward", "loss", "backward", "optimizer")
+Around = Callable[[str], AbstractContextManager[Any]]
+
+
+def _nothing_around(phase: str) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+def _nobody(loss: Any) -> None:
+    """Nobody wants to be told of the loss."""
+
+
+class TrainingStep:
+    """Callable with what `prepare` gives; each call trains the model by one batch."""
+
+    def __init__(self, model: Model, task: Task, settings: Training, device: Device) -> None:
+        self.model, self.task, self.settings, self.device = model, task, settings, device
+        self.parameters = [each for each in _unique(model) if each.requires_grad]
+        self.optimizer = _optimizer(self.parameters, settings)
+        self.losses: list[Any] = []  # of the first and of the last step
+        self.frames = 0  # of the last step, padding not counted
+        self.frame_rate = 0.0  # of them in a second of audio
+        self._marks: list[list[tuple[Any, Any]]] = []
+        self._around: Around = _nothing_around
+        self._told: Callable[[Any], None] = _nobody
+
+    def prepare(
+        self, batch: Batch, seed: int, lengths: list[int | None] | None = None, names: list[str] | None = None
+    ) -> tuple[Any, Targets]:
+        """Inputs and targets of a batch. Lengths that are not given follow from those of the audio."""
+        seconds = [float(length) / batch.rate for length in batch.lengths]
+        usual = lengths_for(seconds, self.settings.targets_per_second)
+        wanted = usual if lengths is None else [u if g is None else g for g, u in zip(lengths, usual, strict=True)]
+        named = names or [f"row {number + 1} ({length:g} s)" for number, length in enumerate(seconds)]
+        targets = make_targets(wanted, self.task.tokens, seed, self.device.name, named)
+        targets.seconds = batch.seconds_of_audio
+        if self.task.most_tokens is not None:
+            targets.refuse_longer(self.task.most_tokens, "that the decoder has positions for")
+            targets.fits = False
+        return self.model.prepare(batch), targets
+
+    def __call__(self, value: tuple[Any, Targets]) -> Any:
+        inputs, targets = value
+        marks: list[tuple[Any, Any]] = []
+        with self._phase("forward", marks), self._autocast():
+            outputs = self.task.forward(inputs, targets)
+        if self.task.per_frame:
+            targets.refuse_longer(outputs.frames)
+        with self._phase("loss", marks):
+            loss = self.task.loss(outputs, targets)
+        self.frames = int(outputs.frames.sum())
+        self.frame_rate = self.frames / targets.seconds if targets.seconds else 0.0
+        del outputs
+        if loss.grad_fn is None:
+            raise ModelError("nothing that the loss depends on takes gradients: is the model frozen?")
+        self._told(loss)
+        with self._phase("backward", marks):
+            loss.backward()
+        with self._phase("optimizer", marks):
+            self._update()
+        self._marks.append(marks)
+        self.losses = [*self.losses[:1], loss.detach()]
+        return self.losses[-1]
+
+    def _update(self) -> None:
+        import torch
+
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)  # here, so that a step begins without gradients of the one before
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        import torch
+
+        if self.settings.precision == "float32":
+            return nullcontext()
+        casting: AbstractContextManager[Any] = torch.autocast(self.device.kind, dtype=torch.bfloat16)
+        return casting
+
+    @contextmanager
+    def _phase(self, name: str, marks: list[tuple[Any, Any]]) -> Iterator[None]:
+        with self._around(name):
+            start = self._mark()
+            yield
+            marks.append((start, self._mark()))
+
+    def _mark(self) -> Any:
+        return self.device.event() or time.perf_counter()
+
+    # -- for the passes
+
+    def forget(self) -> None:
+        """Times so far do not count: the model was warming up."""
+        self._marks.clear()
+
+    def times(self) -> list[list[float]] | None:
+        """Seconds of each phase in each call; None where the device has no clock of its own to ask."""
+        if self.device.kind == "mps":  # its work goes on after a phase has ended for the CPU
+            return None
+        self.device.synchronize()
+        return [[self._seconds(*pair) for pair in call] for call in self._marks]
+
+    def _seconds(self, start: Any, end: Any) -> float:
+        if isinstance(start, float):
+            return float(end - start)
+        return self.device.seconds_between(start, end) or 0.0
+
+    @contextmanager
+    def around(self, around: Around) -> Iterator[None]:
+        """Have each phase run inside a context while this lasts."""
+        self._around = around
+        try:
+            yield
+        finally:
+            self._around = _nothing_around
+
+    @contextmanager
+    def telling(self, told: Callable[[Any], None]) -> Iterator[None]:
+        """Have someone told of each loss before its backward pass."""
+        self._told = told
+        try:
+            yield
+        finally:
+            self._told = _nobody
+
+    def state_bytes(self) -> dict[str, int]:
+        """What training keeps from step to step, and the gradients that are there during each."""
+        held = [value for state in self.optimizer.state.values() for value in state.values()]
+        trained = _bytes(self.parameters)
+        return {
+            "parameters": _bytes(_unique(self.model)),
+            "gradients": trained,
+            "optimizer": _bytes(value for value in held if hasattr(value, "element_size")),
+        }
+
+
+def _unique(model: Model) -> list[Any]:
+    parts = (model.module, *model.components.values())
+    return list({id(each): each for part in parts for each in part.parameters()}.values())
+
+
+def _bytes(tensors: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _optimizer(parameters: list[Any], settings: Training) -> Any:
+    import torch
+
+    kinds = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+    return kinds[settings.optimizer](parameters, lr=settings.learning_rate)
