@@ -1,0 +1,119 @@
+// One cell, or two side by side: figures, then tabs with tables, memory and trace.
+
+import type { Cell, Pair, Values } from "./api";
+import type { Show, Shown } from "./address";
+import { Breakdown } from "./breakdown";
+import { Chooser } from "./chooser";
+import { Memory } from "./memory";
+import { Guard, MarkOf, Message, Tabs } from "./parts";
+import { Timeline } from "./timeline";
+import { countText, percentText, ratioText, significant } from "./units";
+
+const TABS = [
+  { key: "label", title: "Labels" }, { key: "module", title: "Modules" }, { key: "operator", title: "Operators" },
+  { key: "memory", title: "Memory over time" }, { key: "trace", title: "Trace" },
+];
+
+export const titleOf = (cell: Cell) => `${cell.seconds} s of audio × batch ${cell.batch_size}`;
+
+/** A cell and where it is from. */
+export interface Side { run: string; variant: string; cell: Cell }
+
+export function Figures(props: { cell: Cell }) {
+  const { cell } = props;
+  if (cell.status !== "ok") return <Message kind={cell.status === "failed" ? "error" : "note"}>{cell.status}: {cell.reason ?? "no reason was recorded"}</Message>;
+  const figure = (key: string) => cell.figures[key].text;
+  return <>
+    <dl class="figures">
+      <dt>real-time factor</dt><dd>{figure("rtf")}</dd>
+      <dt>latency</dt><dd>{figure("latency").replace(/^\S+/, "$& ms")}</dd>
+      <dt>process, at most</dt><dd>{figure("process")}</dd>
+      <dt>tensors, at most</dt><dd>{figure("tensors")}</dd>
+      {cell.macs !== null && <><dt>operations</dt><dd>{significant(cell.macs / 1e9)} GMAC</dd></>}
+      {cell.calls !== null && <><dt>timed calls</dt><dd>{countText(cell.calls)}</dd></>}
+    </dl>
+    {cell.verdict === "noisy" && <Message>Doubtful: the truth may lie {percentText(cell.spread)} from the figure. {cell.verdict_reasons.join(" ")}</Message>}
+  </>;
+}
+
+function PairFigures(props: { pair: Pair; grids: { key: string; title: string }[] }) {
+  const { pair, grids } = props;
+  return <table class="plain" data-pair>
+    <thead><tr><th scope="col">figure</th><th scope="col">left</th><th scope="col">right</th><th scope="col">right / left</th></tr></thead>
+    <tbody>{grids.map(({ key, title }) => <tr>
+      <th scope="row">{title}</th><td>{pair.left?.figures[key].text}</td><td>{pair.right?.figures[key].text}</td>
+      <td><MarkOf mark={pair.figures[key].mark} text={pair.figures[key].ratio === null ? "" : ratioText(pair.figures[key].ratio!)} /></td>
+    </tr>)}</tbody>
+  </table>;
+}
+
+interface PanelProps { left: Side; right?: Side; pair?: Pair; grids: { key: string; title: string }[]; shown: Shown; show: Show; dark: boolean; again: unknown }
+
+export function CellPanel(props: PanelProps) {
+  const { left, right, shown, show } = props;
+  const tab = TABS.some((one) => one.key === shown.tab) ? shown.tab! : "label";
+  const asked = right ? { ...prefixed("left_", left), ...prefixed("right_", right) } : { run: left.run, variant: left.variant, cell: left.cell.label };
+  return <section class="panel" aria-label="The chosen cell" data-panel={left.cell.label}>
+    <h3>{titleOf(left.cell)} <small>{left.variant}{right && <> — beside {titleOf(right.cell)} <em>{right.variant}{right.run !== left.run && `, ${right.run}`}</em></>}</small></h3>
+    {right && props.pair ? <PairFigures pair={props.pair} grids={props.grids} /> : <Figures cell={left.cell} />}
+    <Tabs name="About the cell" choices={TABS} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
+    <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
+      <Guard key={tab}>{tab === "memory" || tab === "trace"
+        ? <Recorded {...props} tab={tab} />
+        : <Breakdown by={tab} values={asked} paired={!!right} shown={shown} show={show} again={props.again} key={tab} />}</Guard>
+    </div>
+  </section>;
+}
+
+function prefixed(prefix: string, side: Side): Values {
+  return { [`${prefix}run`]: side.run, [`${prefix}variant`]: side.variant, [`${prefix}cell`]: side.cell.label };
+}
+
+/** What comes from the trace: of both sides, one below the other. */
+function Recorded(props: PanelProps & { tab: string }) {
+  const sides = [props.left, ...(props.right ? [props.right] : [])];
+  return <>{sides.map((side, number) => {
+    const files = side.cell.traces ?? [];
+    const title = `${number ? "right" : "left"}: ${titleOf(side.cell)}, ${side.variant}`;
+    if (!files.length) return <Message>{sides.length > 1 && `${title}: `}There is no trace of this cell. {side.cell.reason
+      ?? "`export_logs: True` in the recipe makes one for each cell."}</Message>;
+    const file = files.includes(props.shown.trace ?? "") ? props.shown.trace! : files[0];
+    return <>
+      {files.length > 1 && <Chooser name={`Trace ${number + 1}`} values={files} chosen={file} choose={(trace) => props.show({ trace })}
+        titles={Object.fromEntries(files.map((one, place) => [one, `recording ${place + 1} of ${files.length}`]))} />}
+      <OfTrace {...props} run={side.run} file={file} title={sides.length > 1 ? title : ""} key={`${side.run}/${file}`} />
+    </>;
+  })}</>;
+}
+
+interface OfTraceProps { run: string; file: string; title: string; tab: string; shown: Shown; show: Show; dark: boolean; again: unknown }
+
+export function OfTrace(props: OfTraceProps) {
+  const values = { run: props.run, trace: props.file };
+  if (props.tab === "memory") return <Memory values={values} dark={props.dark} again={props.again} title={props.title} />;
+  return <>
+    {props.title && <h4>{props.title}</h4>}
+    <Timeline values={values} dark={props.dark} title={props.title || props.file} again={props.again}
+      search={props.shown.search ?? ""} onSearch={(search) => props.show({ search }, false)}
+      window={props.shown.window} onWindow={(window) => props.show({ window }, false)} />
+  </>;
+}
+
+const OF_TRACES = TABS.filter((tab) => tab.key !== "module");
+
+/** Traces that belong to no run of ours: what they tell on their own. */
+export function TracePanel(props: { run: string; traces: string[]; shown: Shown; show: Show; dark: boolean; again: unknown }) {
+  const { shown, show, traces } = props;
+  if (!traces.length) return <Message>There is no trace in this folder (any more).</Message>;
+  const file = traces.includes(shown.trace ?? "") ? shown.trace! : traces[0];
+  const tab = OF_TRACES.some((one) => one.key === shown.tab) ? shown.tab! : "trace";
+  return <section class="panel" aria-label="The chosen trace" data-panel={file}>
+    <Chooser name="Trace" values={traces} chosen={file} choose={(trace) => show({ trace, window: "" })} />
+    <Tabs name="About the trace" choices={OF_TRACES} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
+    <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
+      {tab === "memory" || tab === "trace"
+        ? <OfTrace {...props} file={file} title="" tab={tab} key={file} />
+        : <Breakdown by={tab} values={{ run: props.run, trace: file }} paired={false} shown={shown} show={show} again={props.again} key={tab} />}
+    </div>
+  </section>;
+}

@@ -1,0 +1,37 @@
+"""What was read of a file is kept until the file is another: written again, grown, or gone."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+Stamp = tuple[int, int, int]
+
+
+def stamp(path: Path) -> Stamp:
+    """Differs as soon as a file was replaced or written to."""
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Kept(Generic[T]):
+    """The last few of something that is made from a file. Two who ask for the same at once wait for one making."""
+
+    def __init__(self, make: Callable[[Path], T], most: int, size: Callable[[T], int] = lambda _: 1) -> None:
+        self._make, self._most, self._size = make, most, size
+        self._held: OrderedDict[Path, tuple[Stamp, T]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, path: Path) -> T:
+        with self._lock:
+            now = stamp(path)
+            known = self._held.pop(path, None)
+            value = known[1] if known is not None and known[0] == now else self._make(path)
+            self._held[path] = (now, value)
+            while len(self._held) > 1 and sum(self._size(one) for _, one in self._held.values()) > self._most:
+                self._held.popitem(last=False)
+            return value

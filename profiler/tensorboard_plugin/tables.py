@@ -1,0 +1,70 @@
+"""The tables of one cell: by label, module and operator. From its breakdown; where it has none, from its trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UserError
+from profiler.report.breakdown import Asked, remarks_of
+from profiler.results import CellResult
+from profiler.tensorboard_plugin.folder import LogFolder
+from profiler.tensorboard_plugin.trace.columns import Columns
+from profiler.tensorboard_plugin.trace.tables import rows_from_trace
+
+BYS = ("label", "module", "module_unfolded", "operator")
+FROM_TRACE = (
+    "Made from the trace alone: sums over all its calls, under torch's profiler, which makes small operators slower "
+    "than they are. A trace does not tell modules, the memory of an operator or its operations."
+)
+NO_MODULES = "A trace alone does not tell modules."
+NOTHING = "There is no breakdown and no trace of this cell"
+
+
+def cell_table(folder: LogFolder, run: Path, cell: CellResult, by: str, trace: Columns | None) -> dict[str, Any]:
+    """{rows, remarks}; {rows: [], message} where there is nothing to show, with the reason."""
+    if cell.breakdown is None:
+        return _without_breakdown(cell, by, trace)
+    rows = _checked(cell.breakdown.get("labels")) if by == "label" else _from_file(folder, run, cell, by)
+    asked = Asked(by="operator" if by == "operator" else "label" if by == "label" else "module")
+    unfolded = Asked(by="module", unfolded=True) if by == "module_unfolded" else asked
+    try:
+        remarks = remarks_of(cell, unfolded)
+    except (KeyError, TypeError):  # of another version of the profiler
+        remarks = []
+    return {"rows": rows, "remarks": remarks}
+
+
+def table_of_trace(trace: Columns, by: str) -> dict[str, Any]:
+    """Of a trace that belongs to no run."""
+    if by.startswith("module"):
+        return {"rows": [], "message": NO_MODULES}
+    return {"rows": rows_from_trace(trace, by), "remarks": [FROM_TRACE]}
+
+
+def _without_breakdown(cell: CellResult, by: str, trace: Columns | None) -> dict[str, Any]:
+    why = (cell.reason or cell.breakdown_reason or "the recipe has trace.breakdown: false").rstrip(".")
+    if trace is None:
+        return {"rows": [], "message": f"{NOTHING}: {why}."}
+    found = table_of_trace(trace, by)
+    if "message" in found:
+        found["message"] = f"There is no breakdown: {why}. {found['message']}"
+    return found
+
+
+def _from_file(folder: LogFolder, run: Path, cell: CellResult, by: str) -> list[dict[str, Any]]:
+    name = str((cell.breakdown or {}).get("file", ""))
+    path = folder.file(run, name)
+    try:
+        details = json.loads(path.read_text(encoding="utf-8"))
+        key = {"operator": "operators", "module": "modules", "module_unfolded": "modules_unfolded"}[by]
+        return _checked(details[key])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(f"{name}, which holds modules and operators, is damaged. Measure the cell again.") from None
+
+
+def _checked(rows: Any) -> list[dict[str, Any]]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and "name" in row for row in rows):
+        raise UserError("The breakdown of this cell is damaged: its rows are not a table. Measure the cell again.")
+    return rows

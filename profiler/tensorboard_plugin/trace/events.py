@@ -1,0 +1,142 @@
+"""A trace file -> its events, in pieces: a file of any length takes the memory of one piece.
+
+The pieces are cut where one event ends and the next begins. A wrong cut, inside of a text or of a nested list, cannot
+go unnoticed: what is before it is not JSON then, and the piece is made longer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from profiler.errors import UserError
+
+PIECE = 4_000_000  # bytes
+LARGEST = 8_000_000_000  # bytes unpacked: more would be a mistake or an attack
+START = re.compile(rb'\A\s*\[|"traceEvents"\s*:\s*\[')
+BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
+GZIP = b"\x1f\x8b"
+
+NOTHING = msgspec.Raw(b"")
+
+
+class Args(msgspec.Struct, gc=False):
+    """What is kept of an event's arguments, which may be anything."""
+
+    name: Any = None
+    labels: Any = None
+    sort_index: Any = None
+    allocated: Any = msgspec.field(default=None, name="Total Allocated")
+    bytes: Any = msgspec.field(default=None, name="Bytes")
+    device_type: Any = msgspec.field(default=None, name="Device Type")
+    device_id: Any = msgspec.field(default=None, name="Device Id")
+    shapes: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+
+
+class Event(msgspec.Struct, gc=False):
+    """One entry of `traceEvents`; times are in microseconds."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str | None = None
+    ts: float | None = None
+    dur: float | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: Args | None = None
+
+
+class _Whole(msgspec.Struct):
+    traceEvents: list[Event]
+
+
+class TraceError(UserError):
+    """A file that is not a trace, or only the beginning of one."""
+
+
+_events = msgspec.json.Decoder(list[Event])
+_whole = msgspec.json.Decoder(_Whole)
+
+
+def read_events(path: Path) -> Iterator[list[Event]]:
+    """The events of a plain or gzipped trace. Raises TraceError."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            source: Any = gzip.GzipFile(fileobj=file) if packed else file  # by what it is, not by its name
+            yield from _pieces(source, path.name)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise TraceError(
+            f"{path.name} ends too early or is damaged: it cannot be unpacked. If the run is still going on, it may be "
+            "whole soon; else make the trace again."
+        ) from None
+    except OSError as error:
+        raise TraceError(f"Cannot read {path.name}: {error.strerror or error}.") from None
+
+
+def _pieces(source: IO[bytes], name: str) -> Iterator[list[Event]]:
+    held = source.read(PIECE)
+    if not held.strip():
+        raise TraceError(f"{name} is empty. The program that wrote it may have been stopped before it was done.")
+    start = START.search(held)
+    if start is None:
+        raise TraceError(f"{name} is not a trace of torch.profiler: there is no list of `traceEvents` in it.")
+    bare = not start[0].startswith(b'"')
+    held, unpacked, wanted = held[start.end() :], len(held), PIECE
+    while True:
+        more = source.read(wanted)
+        unpacked += len(more)
+        if unpacked > LARGEST:
+            raise TraceError(f"{name} is larger than {LARGEST / 1e9:g} GB unpacked; such a trace is not opened.")
+        if not more:
+            break
+        held += more
+        cut = _last_between(held)
+        events = _decoded(held[:cut]) if cut else None
+        if events is None:  # the cut was no boundary: a longer piece will have one
+            wanted *= 2
+            continue
+        yield events
+        held, wanted = held[cut:].lstrip()[1:], PIECE  # without the comma
+    yield _rest(held, bare, name)
+
+
+def _last_between(held: bytes) -> int:
+    """Where the last event that is certainly whole ends; 0 where there is none. Looked for from the end."""
+    reach = 16_384
+    while True:
+        begin = max(0, len(held) - reach)
+        found = [match.start() + 1 for match in BETWEEN.finditer(held, begin)]
+        if found or begin == 0:
+            return found[-1] if found else 0
+        reach *= 8
+
+
+def _decoded(elements: bytes) -> list[Event] | None:
+    try:
+        return _events.decode(b"[" + elements + b"]")
+    except msgspec.DecodeError:
+        return None
+
+
+def _rest(held: bytes, bare: bool, name: str) -> list[Event]:
+    """The end of the list and what the file has after it."""
+    try:
+        if bare:
+            return _events.decode(b"[" + held)
+        return _whole.decode(b'{"traceEvents":[' + held).traceEvents
+    except msgspec.ValidationError as error:
+        raise TraceError(f"{name} is not a trace of torch.profiler: {error}.") from None
+    except msgspec.DecodeError:
+        raise TraceError(
+            f"{name} ends too early or is damaged: its list of events is not whole. If the run is still going on, it "
+            "may be whole soon; else make the trace again."
+        ) from None

@@ -1,0 +1,104 @@
+"""Find spans by name, and say what is at a place of the timeline."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from typing import Any
+
+import numpy as np
+
+from profiler.tensorboard_plugin.trace.columns import Columns, Floats, Ints
+
+LISTED = 50  # names
+
+
+def matching_names(columns: Columns, search: str) -> Ints:
+    """Numbers of the names that contain the text, in any case; `*` and `?` stand for anything, as in file names."""
+    text = search.strip().lower()
+    if not text:
+        return np.empty(0, np.int32)
+    pattern = re.compile(translate(f"*{text}*" if not set("*?") & set(text) else text))
+    found = [number for number, name in enumerate(columns.names) if pattern.match(name.lower())]
+    return np.array(found, np.int32)
+
+
+def find(columns: Columns, search: str, after: float | None, backwards: bool = False) -> dict[str, Any]:
+    """How many spans match, which names, and the next one after (or before) a time; from the other end at the end."""
+    places = np.flatnonzero(np.isin(columns.name, matching_names(columns, search)))
+    if not len(places):
+        return {"count": 0, "names": [], "hit": None}
+    places = places[np.argsort(columns.start[places], kind="stable")]
+    starts = columns.start[places]
+    if after is None:
+        number = 0
+    elif backwards:
+        number = int(np.searchsorted(starts, after - 1e-3, "left")) - 1
+    else:
+        number = int(np.searchsorted(starts, after + 1e-3, "right"))
+    number %= len(places)
+    return {
+        "count": len(places),
+        "names": top_names(columns, places)[:LISTED],
+        "number": number + 1,
+        "hit": span(columns, int(places[number])),
+    }
+
+
+def top_names(columns: Columns, places: Ints | Any, own_time: Floats | None = None) -> list[dict[str, Any]]:
+    """Calls and time of the spans at these places, by name, most time of its own first."""
+    names = columns.name[places]
+    size = len(columns.names)
+    calls = np.bincount(names, minlength=size)
+    own = np.bincount(names, columns.own[places] if own_time is None else own_time, minlength=size)
+    total = np.bincount(names, columns.duration[places], minlength=size)
+    order = [int(one) for one in np.lexsort((-total, -own)) if calls[one]]
+    return [
+        {"name": columns.names[one], "calls": int(calls[one]), "own": float(own[one]), "total": float(total[one])}
+        for one in order
+    ]
+
+
+def in_window(columns: Columns, begin: float, end: float, most: int = LISTED) -> dict[str, Any]:
+    """What takes the time of the spans that begin between two times."""
+    places = np.flatnonzero((columns.start >= begin) & (columns.start < end))
+    names = top_names(columns, places)
+    return {"spans": len(places), "names": names[:most], "left_out": max(0, len(names) - most)}
+
+
+def at(columns: Columns, row: int, time: float) -> dict[str, Any] | None:
+    """The span that covers a time in a row, or the nearest one to it."""
+    if not 0 <= row < len(columns.row_track):
+        return None
+    whole = columns.row(row)
+    place = int(np.searchsorted(columns.start[whole], time, "right")) - 1 + whole.start
+    return span(columns, max(place, whole.start))
+
+
+def span(columns: Columns, place: int) -> dict[str, Any]:
+    """Everything about one span, with the names of those around it, outermost first."""
+    row = int(np.searchsorted(columns.rows, place, "right")) - 1
+    start = float(columns.start[place])
+    return {
+        "name": columns.names[columns.name[place]],
+        "category": columns.categories[columns.category[place]],
+        "start": start,
+        "duration": float(columns.duration[place]),
+        "own": float(columns.own[place]),
+        "detail": columns.details[columns.detail[place]],
+        "row": row,
+        "depth": int(columns.row_depth[row]),
+        "track": columns.tracks[columns.row_track[row]],
+        "path": path_at(columns, int(columns.row_track[row]), start, int(columns.row_depth[row])),
+    }
+
+
+def path_at(columns: Columns, track: int, time: float, depth: int) -> list[str]:
+    """Names of the spans of a track that cover a time, above a depth."""
+    path = []
+    for row in np.flatnonzero((columns.row_track == track) & (columns.row_depth < depth)):
+        whole = columns.row(int(row))
+        place = int(np.searchsorted(columns.start[whole], time, "right")) - 1 + whole.start
+        if place >= whole.start and columns.start[place] + columns.duration[place] >= time:
+            path.append(columns.names[columns.name[place]])
+    return path
