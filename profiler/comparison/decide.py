@@ -1,0 +1,180 @@
+"""Faster, slower or no difference: the verdict on each pair of cells.
+
+A cell is called different when all of this holds:
+- a rank test on the raw samples (Mann-Whitney) tells the two apart,
+- so does a test on the rounds, which knows that calls of one minute are alike (see noise.py),
+- both still do after correction for the number of cells (Benjamini-Hochberg), so that no more than 1 cell of 100 that
+  did not change is called different,
+- the times differ by at least the least ratio,
+- and by more than the machine's own change explains (see machine.py).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler.comparison.noise import Levels, Shift, beside_others, mean_shift, shifts
+from profiler.comparison.result import Speed, Verdict
+from profiler.results import CellResult
+
+LEVEL = 0.01  # of cells that did not change may be called different
+LEAST = 0.03  # differences below 3 % are of no interest, however sure
+MANY_ROUNDS = 5  # from here on more rounds help little
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """The range of logarithms of ratios that the machine's own change may explain; 0 lies in it. And why."""
+
+    low: float = 0.0
+    high: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Two cells with usable samples, in rounds."""
+
+    first: list[list[float]]
+    second: list[list[float]]
+    paired: bool
+    allowance: Allowance
+
+
+def rounds_of(cell: CellResult) -> list[list[float]] | str:
+    """The samples of each round; or why there are none to judge by."""
+    if cell.status != "ok":
+        return f"{cell.status}: {cell.reason or 'no reason given'}"
+    latency = cell.latency_s
+    if latency is None or not latency.samples:
+        return "raw samples are missing"
+    if not all(math.isfinite(sample) and sample > 0 for sample in latency.samples):
+        return "raw samples are damaged: not all are times above 0"
+    counts = [count for count in latency.rounds if count > 0]
+    if sum(counts) != len(latency.samples):
+        return "raw samples are damaged: they do not fit the rounds"
+    rounds, start = [], 0
+    for count in counts:
+        rounds.append(list(latency.samples[start : start + count]))
+        start += count
+    return rounds
+
+
+def judge(cells: Sequence[Timed], least: float = LEAST) -> tuple[list[Speed], Speed]:
+    """The verdict on each cell, and on the geometric mean over them; needs at least one."""
+    levels = [Levels.of(cell.first, cell.second, cell.paired) for cell in cells]
+    ranks = [_rank_test(cell) for cell in cells]
+    found, of_rounds, looks = _by_rounds(levels, cells, least)
+    probabilities = [max(pair) for pair in zip(ranks, of_rounds, strict=True)]
+    adjusted = _for_many(probabilities)
+    speeds = []
+    for number, cell in enumerate(cells):
+        reachable = _orders(cell) >= 2.0 * len(cells) / LEVEL
+        speeds.append(
+            _speed(found[number], probabilities[number], adjusted[number], cell.allowance, least, looks * len(cells))
+        )
+        speeds[-1].reason = speeds[-1].reason or _why_not(speeds[-1], cell, ranks[number], reachable)
+    return speeds, _mean(levels, cells, least)
+
+
+def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> tuple[list[Shift], list[float], int]:
+    """The shift of each cell, its probability by chance, and how many looks were taken at it.
+
+    Where the cells as a whole did not shift, a cell is looked at as it is and beside the others; the smaller chance
+    counts twice then.
+    """
+    found = shifts(levels)
+    chances = [_chance(shift, cell) for shift, cell in zip(found, cells, strict=True)]
+    beside = beside_others(levels)
+    if beside is None or abs(beside[1]) >= math.log1p(least):
+        return found, chances, 1
+    others = shifts(beside[0])
+    for number, (shift, cell) in enumerate(zip(others, cells, strict=True)):
+        chance = _chance(shift, cell)
+        if chance < chances[number]:
+            found[number], chances[number] = shift, chance
+    return found, [min(1.0, 2.0 * chance) for chance in chances], 2
+
+
+def _chance(shift: Shift, cell: Timed) -> float:
+    return shift.probability(cell.allowance.low, cell.allowance.high)
+
+
+def _speed(shift: Shift, probability: float, adjusted: float, allowance: Allowance, least: float, tests: int) -> Speed:
+    low, high = shift.interval()
+    beyond = shift.value > allowance.high or shift.value < allowance.low
+    far = abs(shift.value) >= math.log1p(least)
+    verdict: Verdict = "no difference"
+    if adjusted <= LEVEL and far and beyond:
+        verdict = "slower" if shift.value > 0 else "faster"
+    return Speed(
+        verdict=verdict,
+        ratio=math.exp(shift.value),
+        ci95=(math.exp(low), math.exp(high)),
+        p=probability,
+        p_adjusted=adjusted,
+        detectable=math.exp(max(math.log1p(least), allowance.high + shift.least(LEVEL / tests))),
+        by_machine=(math.exp(allowance.low), math.exp(allowance.high)),
+    )
+
+
+def _why_not(speed: Speed, cell: Timed, rank: float, reachable: bool) -> str:
+    """What a reader would ask of a cell whose interval leaves out 1 and that is not called different."""
+    low, high = speed.ci95 or (1.0, 1.0)
+    if speed.verdict != "no difference" or low <= 1.0 <= high:
+        return ""
+    if not reachable:
+        return "too few calls for a rank test over so many cells"
+    if cell.allowance.low <= math.log(speed.ratio or 1.0) <= cell.allowance.high and cell.allowance.reason:
+        return cell.allowance.reason
+    if speed.p_adjusted is not None and speed.p_adjusted <= LEVEL:
+        return "less than the least ratio"
+    if rank > LEVEL:
+        return "single calls overlap"
+    if cell.allowance.reason:
+        return f"not sure enough, considering that {cell.allowance.reason}"
+    few = min(len(cell.first), len(cell.second)) < MANY_ROUNDS
+    return "not sure enough" + ("; more rounds would tell" if few else "")
+
+
+def _mean(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> Speed:
+    """The geometric mean of all ratios. It has no samples of its own, hence no rank test: rounds alone decide."""
+    shift = mean_shift(levels)
+    count = len(cells)
+    allowance = Allowance(
+        sum(cell.allowance.low for cell in cells) / count,
+        sum(cell.allowance.high for cell in cells) / count,
+        next((cell.allowance.reason for cell in cells if cell.allowance.reason), ""),
+    )
+    probability = shift.probability(allowance.low, allowance.high)
+    return _speed(shift, probability, probability, allowance, least, 1)
+
+
+def _rank_test(cell: Timed) -> float:
+    """Mann-Whitney. Rounds that both went through side by side are brought to one level first (aligned ranks)."""
+    from scipy.stats import mannwhitneyu
+
+    levels = [1.0] * max(len(cell.first), len(cell.second))
+    if cell.paired:
+        pairs = zip(cell.first, cell.second, strict=True)
+        levels = [math.sqrt(statistics.median(one) * statistics.median(two)) for one, two in pairs]
+    first, second = (
+        [sample / level for values, level in zip(rounds, levels, strict=False) for sample in values]
+        for rounds in (cell.first, cell.second)
+    )
+    return float(mannwhitneyu(first, second).pvalue)
+
+
+def _orders(cell: Timed) -> int:
+    """In how many orders samples could have come; the rank test cannot give less than two of them a probability."""
+    first, second = (sum(len(values) for values in rounds) for rounds in (cell.first, cell.second))
+    return math.comb(first + second, first)
+
+
+def _for_many(probabilities: Sequence[float]) -> list[float]:
+    from scipy.stats import false_discovery_control
+
+    return [float(value) for value in false_discovery_control(probabilities, method="bh")]

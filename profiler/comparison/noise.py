@@ -1,0 +1,211 @@
+"""How sure can we be of a ratio? Samples of two runs in rounds -> the ratio of their times, and what it may be off by.
+
+The calls of one round are alike because they met the machine in the same minute, and the next run will meet it in
+another: a hundred calls in a round are one look at the machine, not a hundred. So what counts is how far medians of
+whole rounds lie apart, never how far single calls do. Three rounds say little about that alone, hence all cells of both
+runs are asked: the variance of a round is what the rounds of all cells show, and more where the cell's own rounds do.
+
+All is reckoned in logarithms: 0.1 is 10 %, and a ratio and its inverse are equally far from 0.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# A run holds its weights in one place of the memory, in all its rounds; the next run has another place, and the same
+# code takes slightly longer or shorter there. No round shows it, so it is added: about 1 % is seen on quiet machines.
+RUN_TO_RUN = 0.01
+# Rounds follow each other within minutes and look alike where the machine changes more slowly than that, so that they
+# show too little of how it changes and their mean is worth less: with a correlation of 0.5 from one to the next both
+# together cost a factor of 3, for few rounds and for many.
+ALIKE = 3.0
+# With one round in each run nothing is known of how the machine changes; shared ones were seen to change by so much.
+ASSUMED_DRIFT = 0.05
+MEDIAN_OF_VARIANCES_NEEDS = 3  # cells; of fewer, the mean
+PRIOR = 4.0  # how many degrees of freedom all cells together count beside a cell's own, where it seems noisier
+OTHERS_NEEDED = 5  # cells, for their median to be what most of them share
+KNOWN = 1e6  # degrees of freedom of what is not estimated
+# What is left of the variance of normal rounds when the farthest one is left out, by the number of rounds beyond the
+# first of each run (from a simulation), and how many degrees of freedom that costs.
+TRIMMED = ((4, 0.55), (6, 0.63), (8, 0.70), (10, 0.72), (18, 0.81), (38, 0.88), (100, 0.95))
+LOST_BY_TRIMMING = 1.5
+HALF_PI = math.pi / 2
+
+Rounds = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much the second is slower than the first, as a logarithm."""
+
+    value: float
+    error: float  # one standard error
+    freedom: float  # how well that error is known: degrees of freedom
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        from scipy.special import stdtrit
+
+        reach = float(stdtrit(self.freedom, 0.5 + confidence / 2)) * self.error
+        return self.value - reach, self.value + reach
+
+    def probability(self, low: float = 0.0, high: float = 0.0) -> float:
+        """Of a shift at least so far from [low, high] when the truth lies in there: both sides."""
+        from scipy.special import stdtr
+
+        beyond = max(self.value - high, low - self.value, 0.0)
+        return min(1.0, 2.0 * float(stdtr(self.freedom, -beyond / self.error)))
+
+    def least(self, probability: float) -> float:
+        """The smallest shift that would have had such a probability."""
+        from scipy.special import stdtrit
+
+        return -float(stdtrit(self.freedom, probability / 2)) * self.error
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Logarithms of the medians of rounds, of a cell in both runs; or of their differences, where rounds are paired."""
+
+    first: tuple[float, ...]
+    second: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, first: Rounds, second: Rounds, paired: bool) -> Levels:
+        """`paired`: both come from one run, whose rounds they went through side by side."""
+        one = tuple(math.log(statistics.median(values)) for values in first)
+        two = tuple(math.log(statistics.median(values)) for values in second)
+        if paired and len(one) == len(two):
+            return cls(tuple(a - b for a, b in zip(one, two, strict=True)))
+        return cls(one, two)
+
+    @property
+    def groups(self) -> list[tuple[float, ...]]:
+        return [group for group in (self.first, self.second) if group]
+
+    @property
+    def value(self) -> float:
+        """Medians of rounds' medians: one disturbed round of three does not move them."""
+        return (statistics.median(self.second) if self.second else 0.0) - statistics.median(self.first)
+
+    @property
+    def residuals(self) -> list[list[float]]:
+        return [[level - statistics.median(group) for level in group] for group in self.groups]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are beyond the first of each run: they tell the variance."""
+        return sum(len(group) - 1 for group in self.groups)
+
+    @property
+    def variance(self) -> tuple[float, float]:
+        """Of one round, without the one that is farthest off where there are enough; and its degrees of freedom."""
+        squares = sorted(error**2 for errors in self.residuals for error in errors)
+        if self.rounds < TRIMMED[0][0]:
+            return sum(squares) / max(1, self.rounds), float(self.rounds)
+        remaining = sum(squares[:-1]) / (self.rounds - 1)
+        return remaining / _interpolated(TRIMMED, self.rounds), self.rounds - LOST_BY_TRIMMING
+
+    @property
+    def weight(self) -> float:
+        """What the variance of a round contributes to that of the shift: the variance of a median of so many."""
+        return sum(HALF_PI / (len(group) - 1 + HALF_PI) for group in self.groups)
+
+
+def shifts(cells: Sequence[Levels]) -> list[Shift]:
+    """The shift of each cell, judged by the rounds of all."""
+    common, common_freedom = _common_variance(cells)
+    found = []
+    for cell in cells:
+        variance, freedom = common, common_freedom
+        own, own_freedom = cell.variance
+        if own_freedom and own > common:
+            prior = min(PRIOR, max(0.0, common_freedom - own_freedom))
+            variance, freedom = (prior * common + own_freedom * own) / (prior + own_freedom), prior + own_freedom
+        if not freedom:
+            variance, freedom = ASSUMED_DRIFT**2 * (1.0 if cell.second else 2.0), KNOWN
+        from_rounds, from_runs = ALIKE * variance * cell.weight, 2.0 * RUN_TO_RUN**2
+        total = from_rounds + from_runs
+        # Satterthwaite: a sum of an estimate and of something known is known better than the estimate.
+        found.append(
+            Shift(cell.value, math.sqrt(total), freedom * (total / from_rounds) ** 2 if from_rounds else KNOWN)
+        )
+    return found
+
+
+def beside_others(cells: Sequence[Levels]) -> tuple[list[Levels], float] | None:
+    """Levels without what all cells of a round have in common, and the shift that they have in common.
+
+    A slow minute slows all cells; what one cell does beside the others is seen more sharply. None where there are too
+    few cells to tell what is common, or their rounds do not match.
+    """
+    shapes = {tuple(len(group) for group in cell.groups) for cell in cells}
+    if len(cells) < OTHERS_NEEDED or len(shapes) > 1:
+        return None
+    typical = [statistics.fmean(statistics.median(group) for group in cell.groups) for cell in cells]
+    common = [
+        [
+            statistics.median(cell.groups[side][number] - base for cell, base in zip(cells, typical, strict=True))
+            for number in range(count)
+        ]
+        for side, count in enumerate(next(iter(shapes)))
+    ]
+    relative = []
+    for cell in cells:
+        sides = zip(cell.groups, common, strict=True)
+        relative.append(Levels(*(tuple(a - b for a, b in zip(group, shared, strict=True)) for group, shared in sides)))
+    return relative, statistics.median(cell.value for cell in cells)
+
+
+def mean_shift(cells: Sequence[Levels]) -> Shift:
+    """Of the geometric mean over cells: each round's mean over cells is one look at the machine."""
+    shortest = [min(len(cell.groups[side]) for cell in cells) for side in range(len(cells[0].groups))]
+    means = [
+        tuple(statistics.fmean(cell.groups[side][number] for cell in cells) for number in range(shortest[side]))
+        for side in range(len(shortest))
+    ]
+    spread = shifts([Levels(*means)])[0]
+    return Shift(statistics.fmean(cell.value for cell in cells), spread.error, spread.freedom)
+
+
+def _common_variance(cells: Sequence[Levels]) -> tuple[float, float]:
+    """The variance of a round over all cells, and its degrees of freedom.
+
+    The median over cells, so that one disturbed cell does not blind all others. What the cells of a round share is one
+    piece of evidence, not one for each cell: the more they share, the fewer degrees of freedom.
+    """
+    several = [cell for cell in cells if cell.rounds]
+    if not several:
+        return 0.0, 0.0
+    variances = [cell.variance[0] for cell in several]
+    each = statistics.fmean(cell.variance[1] for cell in several)
+    if len(several) < MEDIAN_OF_VARIANCES_NEEDS:
+        total = statistics.fmean(variances)
+    else:
+        from scipy.special import chdtri
+
+        total = statistics.median(variances) * each / float(chdtri(each, 0.5))  # the median lies below the mean
+    if total <= 0.0:
+        return 0.0, each
+    shared = min(total, _shared_variance(several))
+    own, of_own = total - shared, each * max(1, len(several) - 1)
+    return total, total**2 / (shared**2 / each + own**2 / of_own)
+
+
+def _shared_variance(cells: Sequence[Levels]) -> float:
+    """The variance of what all cells of a round have in common."""
+    total, freedom = 0.0, 0
+    for side in range(max(len(cell.groups) for cell in cells)):
+        residuals = [cell.residuals[side] for cell in cells if len(cell.groups) > side]
+        rounds = min(len(errors) for errors in residuals)
+        total += sum(statistics.median(errors[number] for errors in residuals) ** 2 for number in range(rounds))
+        freedom += max(0, rounds - 1)
+    return total / max(1, freedom)
+
+
+def _interpolated(points: Sequence[tuple[float, float]], place: float) -> float:
+    import numpy
+
+    return float(numpy.interp(place, [x for x, _ in points], [y for _, y in points]))

@@ -1,0 +1,187 @@
+"""Runs -> series of points: a series a variant, machine and number of threads, because only those can be compared."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from profiler.comparison.machine import threads_of
+from profiler.errors import UserError
+from profiler.history.figures import Figure
+from profiler.history.shifts import LevelShift, level_shifts
+from profiler.results import CellResult, Results
+
+By = Literal["date", "commit"]
+CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
+NO_COMMIT = "no commit"
+
+
+@dataclass(frozen=True)
+class Point:
+    """The figure in one run, or the median of all runs of one commit."""
+
+    label: str  # date and time, or commit
+    runs: tuple[str, ...]
+    date: str
+    commit: str | None
+    value: float
+    spread: float = 0.0  # how far the truth may lie from it, as a share of it
+    complete: bool = True
+
+
+@dataclass
+class Series:
+    """The figure of one variant on one machine."""
+
+    variant: str
+    machine: str
+    points: list[Point] = field(default_factory=list)
+    shifts: list[LevelShift] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}, {self.machine}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which figure, of which cell and variant, by what."""
+
+    figure: Figure
+    cell: tuple[float, int] | None = None
+    variant: str | None = None
+    by: By = "date"
+
+
+def parse_cell(text: str) -> tuple[float, int]:
+    """'2s_x1' or '2 s x 1' -> (2.0, 1)."""
+    match = CELL.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"--cell {text}: expected seconds and batch size, such as 2s_x1.")
+    return float(match[1]), int(match[2])
+
+
+def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | None:
+    """The cell that most runs measured; of these the largest. None for figures that are not of a cell."""
+    if asked.figure.of_cell is None:
+        return None
+    found = Counter(
+        (cell.seconds, cell.batch_size)
+        for results in runs
+        for cell in results.cells
+        if _value(results, cell.variant, asked, cell) is not None
+    )
+    if not found:
+        return asked.cell
+    if asked.cell is not None:
+        if asked.cell not in found:
+            known = ", ".join(f"{seconds:g}s_x{batch}" for seconds, batch in sorted(found))
+            raise UserError(
+                f"No run has `{asked.figure.name}` of the cell {asked.cell[0]:g}s_x{asked.cell[1]}: {known}."
+            )
+        return asked.cell
+    most = max(found.values())
+    return max(
+        (place for place, count in found.items() if count == most), key=lambda place: (place[0] * place[1], place)
+    )
+
+
+def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], int]:
+    """The series, each with its level shifts, and how many runs do not have the figure."""
+    found: dict[tuple[str, str], Series] = {}
+    without = 0
+    names = machine_names(runs)
+    for results in runs:
+        variants = results.variants or [model.variant for model in results.models]
+        points = {}
+        for variant in variants if asked.variant is None else [asked.variant]:
+            cell = results.cell(variant, *asked.cell) if asked.cell else None
+            value = _value(results, variant, asked, cell)
+            if value is not None:
+                points[variant] = _point(results, float(value), cell)
+        without += not points
+        for variant, point in points.items():
+            machine = names[results.run.id, variant]
+            found.setdefault((variant, machine), Series(variant, machine)).points.append(point)
+    for series in found.values():
+        if asked.by == "commit":
+            series.points = _by_commit(series.points)
+        series.shifts = level_shifts([point.value for point in series.points])
+    return list(found.values()), without
+
+
+def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None) -> Any:
+    figure = asked.figure
+    if figure.of_variant is not None:
+        value = figure.of_variant(results, variant)
+    else:
+        value = figure.of_cell(cell) if cell is not None and cell.status == "ok" and figure.of_cell else None
+    return value if isinstance(value, (int, float)) else None
+
+
+def _point(results: Results, value: float, cell: CellResult | None) -> Point:
+    environment = results.environment
+    about = environment.get("repository") or environment.get("profiler") or {}
+    started = results.run.started[:16].replace("T", " ")
+    return Point(
+        label=started,
+        runs=(results.run.id,),
+        date=started,
+        commit=about.get("commit"),
+        value=value,
+        spread=(cell.spread or 0.0) if cell is not None else 0.0,
+        complete=results.run.status == "complete",
+    )
+
+
+def _by_commit(points: list[Point]) -> list[Point]:
+    """One point a commit, in the order in which commits were first measured."""
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.commit or NO_COMMIT, []).append(point)
+    return [
+        Point(
+            label=commit[:10],
+            runs=tuple(run for point in group for run in point.runs),
+            date=group[0].date,
+            commit=group[0].commit,
+            value=statistics.median(point.value for point in group),
+            spread=max(point.spread for point in group),
+            complete=all(point.complete for point in group),
+        )
+        for commit, group in groups.items()
+    ]
+
+
+def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
+    """(run, variant) -> 'AMD EPYC, 2 threads', with the host's name where several machines would be called the same."""
+    hosts: dict[str, set[str]] = {}
+    for results in runs:
+        hosts.setdefault(_hardware(results), set()).add(_host(results))
+    found = {}
+    for results in runs:
+        hardware = _hardware(results)
+        several = len(hosts[hardware]) > 1
+        name = f"{hardware} ({_host(results)})" if several else hardware
+        variants = results.variants or [model.variant for model in results.models]
+        for variant in variants:
+            threads = threads_of(results, variant)
+            found[results.run.id, variant] = f"{name}, {threads} thread{'' if threads == 1 else 's'}"
+    return found
+
+
+def _host(results: Results) -> str:
+    return str(results.environment.get("host") or "no host's name")
+
+
+def _hardware(results: Results) -> str:
+    """What the model ran on: the GPU where it was one, else the processor."""
+    environment = results.environment
+    gpus = [gpu.get("name") for gpu in environment.get("gpu") or []]
+    if str(environment.get("device", "cpu")).startswith("cuda") and gpus:
+        return str(gpus[0])
+    return str(environment.get("cpu") or "an unknown processor")

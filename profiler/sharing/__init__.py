@@ -1,0 +1,1 @@
+"""Runs that leave this machine: packed in one file without what is private, and opened again anywhere."""
