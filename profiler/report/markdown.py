@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler import warnings
+from profiler.report.energy import energy_absent
 from profiler.report.tables import build_tables
 from profiler.results import Results, write_atomically
 
@@ -33,6 +34,13 @@ def how_measured(results: Results) -> str:
         )
     if any(model.weights == "random" for model in results.models):
         lines.append(warnings.RANDOM_WEIGHTS)
+    absent = energy_absent(results.cells)
+    if absent:
+        lines.append(f"Energy: unavailable; {absent.rstrip('.')}.")
+    for reason in dict.fromkeys(cell.operations_reason for cell in results.cells if cell.operations_reason):
+        lines.append(f"Operations: not counted; {reason}.")
+    for reason in dict.fromkeys(cell.breakdown_reason for cell in results.cells if cell.breakdown_reason):
+        lines.append(f"Breakdown: not measured; {reason}.")
     lines += results.run.notes
     return "\n".join(f"- {line}" for line in lines)
 

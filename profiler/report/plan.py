@@ -8,7 +8,7 @@ from profiler.execution.cell import CellState
 from profiler.execution.predict import Forecast
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
-from profiler.report.table import Table
+from profiler.report.table import Table, stacked
 from profiler.results import Results, read_results
 from profiler.units import bytes_text, seconds_text
 
@@ -16,9 +16,10 @@ NO_RUN = "No estimates: there is no earlier run of this recipe to predict from."
 
 
 def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
-    """One table a variant, and the total below."""
+    """The cells of all variants, and the total below."""
     earlier = latest_complete(loaded, logdir)
-    tables, total = [], 0.0
+    by_variant: dict[str, Table] = {}
+    total = 0.0
     for variant in loaded.recipe.variants:
         recipe = loaded.by_variant[variant.name]
         forecast = Forecast(variant.name, _states(earlier), recipe)
@@ -36,8 +37,9 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
                 for number in range(recipe.measure.rounds):
                     total += forecast.round_seconds(cell, number) or 0.0
             rows.append(row)
-        title = f"Plan - {variant.name}, {len(plan.to_measure)} cells to measure"
-        tables.append(Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows))
+        title = f"Plan - {len(plan.to_measure)} cells to measure"
+        by_variant[variant.name] = Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows)
+    tables = stacked(by_variant, several=len(by_variant) > 1)
     if earlier is None:
         tables[-1].remarks.append(NO_RUN)
     else:

@@ -20,6 +20,7 @@ def write(results: Results, folder: Path) -> list[Path]:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     written = []
+    tables = render(results)
     for variant in results.variants:
         cells = [cell for cell in results.cells if cell.variant == variant and cell.status == "ok"]
         target = folder / variant
@@ -29,7 +30,7 @@ def write(results: Results, folder: Path) -> list[Path]:
         writer = EventFileWriter(str(target), max_queue_size=QUEUE)
         for tag, step, value in _points(cells):
             writer.add_event(_event(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step))
-        writer.add_event(_event(_text("tables", render(results)), 0))
+        writer.add_event(_event(_text("tables", tables), 0))
         writer.close()
         written += sorted(target.glob("events.out.tfevents.*"))
     return written

@@ -19,8 +19,32 @@ class Table:
     def markdown(self) -> str:
         align = ("right",) * len(self.header)
         grid = tabulate(self.rows, self.header, tablefmt="pipe", colalign=align, disable_numparse=True)
-        text = f"**{self.title}**\n\n{grid}"
+        text = f"**{self.title}**" + (f"\n\n{grid}" if self.rows else "")
         for before, remark in zip(["", *self.remarks], self.remarks, strict=False):
             in_list = remark.startswith("- ") and before.startswith("- ")
             text += f"\n{remark}" if in_list else f"\n\n{remark}"
         return text
+
+
+def stacked(tables: dict[str, Table], several: bool) -> list[Table]:
+    """The same table of several variants as one: a first column says which. Rows that repeat are told once."""
+    if not several:
+        return list(tables.values())
+    by_rows: dict[str, list[str]] = {}
+    for variant, table in tables.items():
+        by_rows.setdefault(repr(table.rows), []).append(variant)
+    groups = list(by_rows.values())
+    if not groups:
+        return []
+    first = tables[groups[0][0]]
+    labels = ["all" if len(names) == len(tables) > 1 else ", ".join(names) for names in groups]
+    rows = [[label, *row] for label, names in zip(labels, groups, strict=True) for row in tables[names[0]].rows]
+    remarks = list(dict.fromkeys(remark for names in groups for remark in tables[names[0]].remarks))
+    return [Table(first.title, ["variant", *first.header], rows, remarks)]
+
+
+def turned(table: Table, corner: str) -> Table:
+    """The same table with rows and columns exchanged."""
+    columns = [list(column) for column in zip(table.header, *table.rows, strict=True)]
+    columns[0][0] = corner
+    return Table(table.title, columns[0], columns[1:], table.remarks)

@@ -6,8 +6,20 @@ from collections.abc import Callable
 
 from profiler.measure.fit import fit_durations
 from profiler.report import figures
+from profiler.report.accuracy import accuracy_tables
+from profiler.report.breakdown import label_table
 from profiler.report.capacity import capacity_table
-from profiler.report.table import Table
+from profiler.report.chunks import chunk_table
+from profiler.report.dataset import dataset_tables
+from profiler.report.energy import energy_table
+from profiler.report.names import name_of as _name
+from profiler.report.operations import component_operations_table, operations_table
+from profiler.report.parameters import parameter_table
+from profiler.report.remarks import remarks_on
+from profiler.report.table import Table, stacked
+from profiler.report.tradeoff import tradeoff_tables
+from profiler.report.training import training_tables
+from profiler.report.variants import GRIDS, changes_table, side_by_side, size_table
 from profiler.results import CellResult, Results
 from profiler.units import seconds_text, significant
 
@@ -16,32 +28,70 @@ Text = Callable[[CellResult], str]
 
 def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
     """All tables of a run, in reading order. `memory`: a size to say what fits in it, beside this machine's."""
-    tables = []
     memory = memory or results.run.resolved.get("measure", {}).get("memory")
-    for variant in results.variants:
-        cells = [cell for cell in results.cells if cell.variant == variant]
-        name = _name(results, variant)
-        tables.append(_grid(f"Real-time factor (below 1 is faster than real time) - {name}", cells, figures.rtf_text))
-        tables[-1].remarks = _remarks(cells)
-        if any(cell.device_time_s for cell in cells):
-            tables.append(_grid(f"Real-time factor, time on the device only - {name}", cells, figures.device_rtf_text))
-        tables.append(_grid(f"Latency of one call, in ms - {name}", cells, figures.latency_text))
-        tables.append(_grid(f"Peak memory of the process - {name}", cells, figures.memory_text))
-        if any(cell.peak_memory_bytes and cell.peak_memory_bytes.tensors is not None for cell in cells):
-            tables.append(_grid(f"Peak memory of the call's tensors - {name}", cells, figures.tensors_text))
-        if any(cell.peak_memory_bytes and cell.peak_memory_bytes.device is not None for cell in cells):
-            tables.append(_grid(f"Peak memory on the device - {name}", cells, figures.device_memory_text))
-        line = cost_of_length(f"What a call costs over its length - {name}", cells)
-        fits = capacity_table(f"What fits in memory - {name}", results, cells, memory)
-        tables += [table for table in (line, fits) if table is not None]
+    several = len(results.variants) > 1
+    tables = _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
+    name = _name(results, results.variants)
+    tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
+    for title, make in {
+        "Latency of each chunk, in ms": chunk_table,
+        "What a call costs over its length": cost_of_length,
+        "What fits in memory": lambda title, cells: capacity_table(title, results, cells, memory),
+        "Where the time goes": label_table,
+        "Operations": operations_table,
+        "GMAC per second of audio, by component": component_operations_table,
+        "Energy": energy_table,
+    }.items():
+        found = {variant: make(f"{title} - {name}", _cells(results, variant)) for variant in results.variants}
+        tables += stacked({variant: table for variant, table in found.items() if table is not None}, several)
+    return tables + dataset_tables(results, name) + _sizes(results)
+
+
+def _cells(results: Results, variant: str) -> list[CellResult]:
+    return [cell for cell in results.cells if cell.variant == variant]
+
+
+def _grids(cells: list[CellResult], name: str) -> list[Table]:
+    """The tables of one variant: rows are seconds, columns are batch sizes."""
+    rtf = _grid(f"Real-time factor (below 1 is faster than real time) - {name}", cells, figures.rtf_text)
+    rtf.remarks = remarks_on(cells)
+    tables = [rtf]
+    if any(cell.device_time_s for cell in cells):
+        tables.append(_grid(f"Real-time factor, time on the device only - {name}", cells, figures.device_rtf_text))
+    tables.append(_grid(f"Latency of one call, in ms - {name}", cells, figures.latency_text))
+    tables.append(_grid(f"Peak memory of the process - {name}", cells, figures.memory_text))
+    if any(cell.peak_memory_bytes and cell.peak_memory_bytes.tensors is not None for cell in cells):
+        tables.append(_grid(f"Peak memory of the call's tensors - {name}", cells, figures.tensors_text))
+    if any(cell.peak_memory_bytes and cell.peak_memory_bytes.device is not None for cell in cells):
+        tables.append(_grid(f"Peak memory on the device - {name}", cells, figures.device_memory_text))
     return tables
 
 
-def _name(results: Results, variant: str) -> str:
-    model = results.model(variant)
-    if model is None:
-        return variant
-    return f"{model.source}, {variant}" + (f", {model.weights} weights" if model.weights else "")
+def _side_by_side(results: Results) -> list[Table]:
+    """The tables of several variants: rows are cells, columns are variants."""
+    name = _name(results, results.variants)
+    tables = [side_by_side(f"{title} - {name}", results, text, value) for title, text, value in GRIDS]
+    tables[0].remarks.append(f"x0.5: half of the figure of {results.variants[0]}.")
+    tables[0].remarks += remarks_on(results.cells)
+    changes = changes_table(f"What the variants changed - {name}", results)
+    return tables + ([changes] if changes else [])
+
+
+def _sizes(results: Results) -> list[Table]:
+    """How large the models are; variants of the same model share a table."""
+    tables: list[Table] = []
+    shown: list[dict[str, object]] = []
+    for model in results.models:
+        if model.parameters and model.parameters not in shown:
+            shown.append(model.parameters)
+            same = [other.variant for other in results.models if other.parameters == model.parameters]
+            title = f"Parameters - {model.source}, {', '.join(same)}, {model.weights} weights"
+            size = model.conversion["bytes_before"] if model.conversion else model.size_bytes
+            tables.append(parameter_table(title, model.parameters, size))
+    if len(results.models) > 1:
+        sizes = size_table(f"Size of the saved state - {_name(results, results.variants)}", results.models)
+        tables += [sizes] if sizes else []
+    return tables
 
 
 def _grid(title: str, cells: list[CellResult], text: Text) -> Table:
@@ -56,38 +106,6 @@ def _grid(title: str, cells: list[CellResult], text: Text) -> Table:
             row.append(text(cell) if cell else "not yet")
         rows.append(row)
     return Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows)
-
-
-def _remarks(cells: list[CellResult]) -> list[str]:
-    remarks = []
-    noisy = [cell for cell in cells if cell.verdict == "noisy"]
-    if noisy:
-        remarks.append(
-            f"{figures.NOISY_MARK} marks a figure that is not stable, with how far its 95 % interval, or the median of "
-            "a round, lies from it:"
-        )
-        remarks += _listed(noisy, lambda cell: " ".join(cell.verdict_reasons))
-    remarks += _listed(
-        [cell for cell in cells if cell.verdict == "stable" and cell.verdict_reasons],
-        lambda cell: " ".join(cell.verdict_reasons),
-    )
-    remarks += _listed([cell for cell in cells if cell.status == "failed"], lambda cell: f"failed: {cell.reason}")
-    reasons = dict.fromkeys(cell.reason for cell in cells if cell.status == "skipped")
-    for reason in reasons:
-        places = [f"{cell.seconds:g} s x {cell.batch_size}" for cell in cells if cell.reason == reason]
-        remarks.append(f"- {', '.join(places)}: skipped, {reason}.")
-    padding = [cell.input.get("share_of_padding", 0) for cell in cells if cell.input]
-    if any(padding):
-        remarks.append(f"Padding: {min(padding):.0%} to {max(padding):.0%} of a batch; RTF counts real audio only.")
-    return remarks
-
-
-def _listed(cells: list[CellResult], text: Text) -> list[str]:
-    """One line for each distinct remark, with the cells it is about."""
-    by_text: dict[str, list[str]] = {}
-    for cell in cells:
-        by_text.setdefault(text(cell), []).append(f"{cell.seconds:g} s x {cell.batch_size}")
-    return [f"- {', '.join(places)}: {remark}" for remark, places in by_text.items()]
 
 
 def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:

@@ -1,14 +1,17 @@
-"""All views of a run that are files: tables.md and TensorBoard's event files."""
+"""All views of a run that are files: tables.md, results.csv, report.html, plots and TensorBoard's event files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.report import markdown, scalars
+from profiler.report import html, markdown, scalars, spreadsheet
+from profiler.report.plots import draw_plots
 from profiler.results import Results
 
 
 def write_views(results: Results, folder: Path) -> None:
     """Write every view beside the results."""
     markdown.write(results, folder)
+    spreadsheet.write(results, folder)
+    html.write(results, folder, draw_plots(results, folder))
     scalars.write(results, folder)

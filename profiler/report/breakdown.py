@@ -1,0 +1,206 @@
+"""Where the time goes: tables by label, by module and by operator, sorted and filtered as asked. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from profiler.errors import UserError
+from profiler.nearest import nearest
+from profiler.report.table import Table
+from profiler.results import CellResult, Results
+from profiler.units import bytes_text, significant
+
+By = Literal["label", "module", "operator"]
+Sort = Literal["total", "own", "calls", "memory", "operations"]
+KEYS: dict[Sort, str] = {
+    "total": "total_s",
+    "own": "own_s",
+    "calls": "calls",
+    "memory": "memory_bytes",
+    "operations": "macs",
+}
+BYS: tuple[By, ...] = get_args(By)
+OUTSIDE_OF_LABELS = ("(rest)", "(optimizer)", "(whole call)")
+GIGA = 1e9
+
+COLUMNS = (
+    "share and own share: of the call; own: without what other rows inside it took. Memory: the most that tensors held "
+    "at one time above the level at its start."
+)
+BACKWARD = (
+    "Backward: what autograd does for what the part computed, its calls are steps of autograd; memory that the forward "
+    "pass left is freed on the way, so that a part may need less there than one inside it."
+)
+FOLDED = "A `*` stands for numbered layers: their calls, times and operations are added, memory is the largest."
+UNDER_PROFILER = (
+    "Times are under torch's profiler, which makes small operators slower than they are; share: of the call under it. "
+    "Memory: what an operator allocates in a call, all its calls together."
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `report` is asked for."""
+
+    labels: str | None = None  # a pattern
+    by: By = "label"
+    sort: Sort | None = None
+    cell: str | None = None  # such as 2s_x1
+    unfolded: bool = False
+
+
+def label_table(title: str, cells: list[CellResult]) -> Table | None:
+    """The labels of the largest cell, for the overview of a run."""
+    cell = largest(cells)
+    if cell is None:
+        return None
+    table = _table(title, "label", _rows(cell, "label"))
+    table.remarks = remarks_of(cell)
+    return table
+
+
+def largest(cells: list[CellResult]) -> CellResult | None:
+    measured = [cell for cell in cells if cell.breakdown]
+    return max(measured, key=lambda cell: (cell.seconds * cell.batch_size, cell.seconds), default=None)
+
+
+def breakdown_tables(results: Results, folder: Path, asked: Asked) -> list[Table]:
+    """One table for each variant. Raises UserError where there is nothing to show."""
+    tables = []
+    for cell in chosen(results, asked):
+        rows = select(all_rows(cell, folder, asked), asked)
+        title = f"By {asked.by} - {cell.variant}, {cell.seconds:g} s x {cell.batch_size}"
+        table = _table(title, asked.by, rows)
+        table.remarks = remarks_of(cell, asked)
+        tables.append(table)
+    return tables
+
+
+def plain_rows(results: Results, folder: Path, asked: Asked) -> list[dict[str, Any]]:
+    """The same as plain values."""
+    return [
+        {
+            "variant": cell.variant,
+            "cell": cell.label,
+            "by": asked.by,
+            "rows": select(all_rows(cell, folder, asked), asked),
+        }
+        for cell in chosen(results, asked)
+    ]
+
+
+def chosen(results: Results, asked: Asked) -> list[CellResult]:
+    """The cell that is asked for in each variant, else the largest of each."""
+    measured = [cell for cell in results.cells if cell.breakdown]
+    if not measured:
+        reason = next((cell.breakdown_reason for cell in results.cells if cell.breakdown_reason), None)
+        raise UserError(f"This run has no breakdown: {reason or 'it was made with trace.breakdown: false'}.")
+    if asked.cell is None:
+        by_variant = [largest([cell for cell in measured if cell.variant == name]) for name in results.variants]
+        return [cell for cell in by_variant if cell is not None]
+    found = [cell for cell in measured if asked.cell in (cell.label, f"{cell.variant}/{cell.label}")]
+    if not found:
+        known = list(dict.fromkeys(cell.label for cell in measured))
+        raise UserError(f"--cell {asked.cell}: there is no such cell with a breakdown.{nearest(asked.cell, known)}")
+    return found
+
+
+def all_rows(cell: CellResult, folder: Path, asked: Asked) -> list[dict[str, Any]]:
+    if asked.by == "label":
+        return _rows(cell, "label")
+    path = folder / str((cell.breakdown or {})["file"])
+    try:
+        details = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UserError(f"{path}, which holds modules and operators, is missing or damaged.") from None
+    name = "operators" if asked.by == "operator" else "modules_unfolded" if asked.unfolded else "modules"
+    rows: list[dict[str, Any]] = details[name]
+    return rows
+
+
+def select(rows: list[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
+    """Those that match the pattern, most first. Without an order they stay as they are: by label or tree."""
+    if asked.labels is not None:
+        known = [str(row["name"]) for row in rows]
+        rows = [row for row in rows if fnmatchcase(str(row["name"]), asked.labels)]
+        if not rows:
+            names = [name for name in known if name not in OUTSIDE_OF_LABELS]
+            raise UserError(f"--labels {asked.labels}: nothing matches.{nearest(asked.labels, names)}")
+    if asked.sort is not None:
+        key = KEYS[asked.sort]
+        rows = sorted(rows, key=lambda row: -(row.get(key) or 0))
+    return rows
+
+
+def _rows(cell: CellResult, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = (cell.breakdown or {})[f"{name}s"]
+    return rows
+
+
+def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
+    header = [by, "calls", "total, ms", "share", "own, ms", "own share", "ms per s of audio", "memory", "GMAC"]
+    if by != "operator":
+        header.append("GMAC per s of audio")
+    phases = len({row.get("phase") for row in rows}) > 1
+    on_device = any(row.get("device_s") for row in rows)
+    header += ["on device, ms"] * on_device
+    header[1:1] = ["phase"] * phases
+    texts = []
+    for row in rows:
+        text = [str(row["name"])]
+        text += [str(row.get("phase"))] * phases
+        text += ["" if row["calls"] is None else _number(row["calls"]), _ms(row["total_s"]), f"{row['share']:.1%}"]
+        text += [_ms(row["own_s"]), f"{row['own_share']:.1%}", _ms(row["s_per_second_of_audio"])]
+        text += [bytes_text(row["memory_bytes"]) if row.get("memory_bytes") is not None else "", _giga(row.get("macs"))]
+        if by != "operator":
+            text.append(_giga(row.get("macs_per_second_of_audio")))
+        text += [_ms(row.get("device_s") or 0.0)] * on_device
+        texts.append(text)
+    return Table(title, header, texts)
+
+
+def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
+    """What is said below the table of a cell: how it was measured, and what its columns mean."""
+    found = cell.breakdown or {}
+    by = asked.by if asked else "label"
+    calls = f"Of {cell.seconds:g} s x {cell.batch_size}"
+    if by == "operator":
+        return [f"{calls}: mean of {_times(found['profiled_calls'])} under the profiler. {UNDER_PROFILER}"]
+    overhead = found["overhead"]
+    cost = f"{overhead['module_calls']} calls of modules, {significant(overhead['hook_s'] * 1e6, 2)} us each"
+    if "backward_steps" in overhead:
+        each = significant(overhead["backward_hook_s"] * 1e6, 2)
+        cost += f", and {overhead['backward_steps']} steps of the backward pass, {each} us each"
+    remarks = [
+        f"{calls}: mean of {_times(found['calls'])} with labels, apart from the timed ones, which have none. "
+        f"The labels cost {_percent(overhead['known'])} of a call ({cost}); in turns with calls without labels the "
+        f"difference was {overhead['measured']:+.1%}.",
+        COLUMNS
+        + (f" {BACKWARD}" if "backward_steps" in overhead else "")
+        + (f" {FOLDED}" if by == "module" and not (asked and asked.unfolded) else ""),
+    ]
+    return remarks + [f"- {note}" for note in found["notes"]]
+
+
+def _times(count: int) -> str:
+    return f"{count} call{'s' * (count != 1)}"
+
+
+def _percent(value: float) -> str:
+    return f"{significant(100 * value, 2)}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if value == int(value) else f"{value:.1f}"
+
+
+def _ms(seconds: float) -> str:
+    return significant(seconds * 1e3, 3)
+
+
+def _giga(count: float | None) -> str:
+    return "" if count is None else significant(count / GIGA, 3)

@@ -1,0 +1,61 @@
+"""A history as tables, and what is said below them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.history.series import Asked, Series
+from profiler.history.shifts import NEEDED, STRETCH, LevelShift
+from profiler.report.comparison.words import value_text
+from profiler.report.table import Table
+
+
+def history_title(recipe: str, asked: Asked) -> str:
+    """'Real-time factor of wav2vec2, 5 s x 1'."""
+    cell = f", {asked.cell[0]:g} s x {asked.cell[1]}" if asked.cell else ""
+    return f"{asked.figure.title} of {Path(recipe).name.removesuffix('.yaml')}{cell}"
+
+
+def history_tables(title: str, series: list[Series], asked: Asked) -> list[Table]:
+    """A table a series: a row a run or commit, with the level shifts in their places."""
+    return [_table(f"{title} - {each.name}", each, asked) for each in series]
+
+
+def _table(title: str, series: Series, asked: Asked) -> Table:
+    by_commit = asked.by == "commit"
+    shifts = {shift.at: shift for shift in series.shifts}
+    rows = []
+    for number, point in enumerate(series.points):
+        commit = point.commit[:10] if point.commit else ""
+        first = [commit or point.label, str(len(point.runs)), point.date] if by_commit else [point.date, commit]
+        spread = f" ~{point.spread:.0%}" if point.spread else ""
+        rows.append(
+            [
+                *first,
+                *([] if by_commit else [point.runs[0] + ("" if point.complete else " (not complete)")]),
+                value_text(point.value, asked.figure.unit) + spread,
+                f"x{point.value / series.points[0].value:.2f}" if series.points[0].value else "",
+                shift_text(shifts[number], asked) if number in shifts else "",
+            ]
+        )
+    header = ["commit", "runs", "first run"] if by_commit else ["date", "commit", "run"]
+    table = Table(title, [*header, asked.figure.name, "to the first", "level shift"], rows)
+    table.remarks.append(_remark(series))
+    return table
+
+
+def shift_text(shift: LevelShift, asked: Asked) -> str:
+    """'+12 % (worse)'."""
+    change = shift.ratio - 1
+    worse = (change > 0) == (asked.figure.better == "lower")
+    return f"{change:+.0%} ({'worse' if worse else 'better'})"
+
+
+def _remark(series: Series) -> str:
+    if len(series.points) < NEEDED:
+        return f"Level shifts are looked for from {NEEDED} points on; here are {len(series.points)}."
+    found = "No level shift" if not series.shifts else f"{len(series.shifts)} level shift(s)"
+    return (
+        f"{found} beyond the noise of the series. A new level shows after {STRETCH} points; for the last run alone, "
+        "use compare."
+    )

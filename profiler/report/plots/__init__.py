@@ -1,0 +1,34 @@
+"""Plots of a run, as PNG and SVG: a file a plot, each with `draw(results, folder) -> files`. Needs no torch.
+
+A new plot is a file here and a line in PLOTS; the report, the files of a run and the page follow from it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtf, throughput, tradeoff, variants
+from profiler.results import Results
+
+# In reading order, each with what it shows, for readers who do not see it.
+PLOTS: dict[ModuleType, str] = {
+    rtf: "Real-time factor over the length of the audio",
+    latency: "Latency of one call over the length of the audio",
+    throughput: "Throughput over the batch size",
+    memory: "Peak memory over the length of the audio, with a fit and the machine's limit",
+    variants: "Cost of each variant relative to the first",
+    tradeoff: "Error of each variant over what it costs, with the Pareto front",
+    phases: "Training step by phase",
+    breakdown: "Where the time of a call goes, by label",
+    roofline: "Achieved arithmetic against the machine's measured peak",
+}
+
+
+def draw_plots(results: Results, folder: Path) -> dict[Path, str]:
+    """Draw what the run has data for; each file without its suffix, and what it shows."""
+    drawn = {}
+    for plot, shows in PLOTS.items():
+        for file in plot.draw(results, folder):
+            drawn[file.with_suffix("")] = shows
+    return drawn

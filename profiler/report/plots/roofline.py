@@ -1,0 +1,56 @@
+"""Roofline: what each cell achieved, below what the machine allows at its share of arithmetic and memory traffic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.report.names import name_of
+from profiler.report.plots.style import figure, look
+from profiler.results import CellResult, Results
+
+NAME = "roofline"
+WIDEST = 4.0  # how far the roof is drawn beyond the points, as a factor
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """roofline.png and .svg; nothing where no cell has operations and a measured peak."""
+    points = [cell for cell in results.cells if _is_drawable(cell)]
+    if not points:
+        return []
+    peak, bandwidth = _peaks(points)
+    intensities = [(cell.operations or {})["intensity"] for cell in points]
+    low, high = min(*intensities, peak / bandwidth) / WIDEST, max(*intensities, peak / bandwidth) * WIDEST
+    path = folder / NAME
+    title = "Achieved arithmetic against the machine's measured peak (float32)"
+    note = name_of(results, [name for name in results.variants if any(cell.variant == name for cell in points)])
+    with figure(path, title, "FLOP per byte that operators read and write", "GFLOP/s", note) as axes:
+        ridge = peak / bandwidth
+        axes.plot([low, ridge, high], [low * bandwidth, peak, peak], color="black", linewidth=1.2)
+        axes.annotate(f"{peak:.0f} GFLOP/s", (high, peak), ha="right", va="bottom", fontsize=9)
+        along = (low * ridge) ** 0.5
+        axes.annotate(f"{bandwidth:.0f} GB/s", (along, along * bandwidth), ha="right", va="bottom", fontsize=9)
+        for number, variant in enumerate(results.variants):
+            mine = [cell.operations or {} for cell in points if cell.variant == variant]
+            if mine:
+                style = look(number) | {"linestyle": "none"}
+                axes.plot(
+                    [operations["intensity"] for operations in mine],
+                    [operations["achieved_gflops"] for operations in mine],
+                    label=f"{variant}, {len(mine)} cells",
+                    markersize=5,
+                    **style,
+                )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+
+
+def _is_drawable(cell: CellResult) -> bool:
+    operations = cell.operations or {}
+    return bool(operations.get("intensity") and operations.get("achieved_gflops") and operations.get("peak_gflops"))
+
+
+def _peaks(points: list[CellResult]) -> tuple[float, float]:
+    """The highest of the peaks in the run: with all threads, where variants use fewer."""
+    known = [cell.operations or {} for cell in points]
+    return max(each["peak_gflops"] for each in known), max(each["peak_gb_per_s"] for each in known)

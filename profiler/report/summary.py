@@ -1,0 +1,136 @@
+"""A run in a sentence or two: is it real-time, how much memory, how sure. The first thing that a reader sees."""
+
+from __future__ import annotations
+
+from statistics import geometric_mean
+
+from profiler.report import figures
+from profiler.report.accuracy import rate_text
+from profiler.report.variants import latency_value, ratios
+from profiler.results import CellResult, Results
+from profiler.units import bytes_text, seconds_text, significant
+
+MOST_VARIANTS = 4
+
+
+def summary(results: Results) -> str:
+    """What a reader should know who reads no further."""
+    measured = [cell for cell in results.cells if cell.rtf is not None]
+    said = f"{_model(results)}{_machine(results)}"
+    if not measured:
+        return f"{said}: no figure.{_without_figures(results)}".strip()
+    first = [cell for cell in measured if cell.variant == measured[0].variant]
+    several = len({cell.variant for cell in measured}) > 1
+    whose = f"{first[0].variant} is " if several else ""
+    parts = [f"{whose}{_real_time(first)}", _latency(first), _memory(first)]
+    sentences = ["; ".join(part for part in parts if part)]
+    if several:
+        sentences += _against_the_first(results)
+    sentences += _errors(results)
+    return f"{said}: {'. '.join(sentences)}. {_sure(measured)}{_without_figures(results)}".strip()
+
+
+def counts(results: Results) -> dict[str, int]:
+    """How many cells are stable, noisy, skipped and failed; those without a verdict are measured all the same."""
+    found = {"stable": 0, "noisy": 0, "measured": 0, "skipped": 0, "failed": 0}
+    for cell in results.cells:
+        found[(cell.verdict or "measured") if cell.status == "ok" else cell.status] += 1
+    return {name: count for name, count in found.items() if count}
+
+
+def _model(results: Results) -> str:
+    sources = list(dict.fromkeys(model.source for model in results.models))
+    if not sources:
+        return "The model"
+    if len(sources) > 1:
+        return f"{len(sources)} models"
+    about = []
+    total = results.models[0].parameters.get("total")
+    if total is not None:
+        about.append(f"{total:,} parameters")
+    about += dict.fromkeys(f"{model.weights} weights" for model in results.models if model.weights)
+    return sources[0] + (f" ({', '.join(about)})" if about else "")
+
+
+def _machine(results: Results) -> str:
+    environment = results.environment
+    device = environment.get("device") or "cpu"
+    gpus = [gpu.get("name") for gpu in environment.get("gpu") or []]
+    name = gpus[0] if device.startswith("cuda") and gpus else environment.get("cpu")
+    if not name:
+        return ""
+    threads = environment.get("threads")
+    return f" on {name}" + (f", {threads} thread{'s' * (threads != 1)}" if threads and device == "cpu" else "")
+
+
+def _real_time(cells: list[CellResult]) -> str:
+    fast = [cell for cell in cells if (cell.rtf or 0) < 1]
+    lowest, highest = (choose(cells, key=lambda cell: cell.rtf or 0) for choose in (min, max))
+    if len(fast) == len(cells):
+        said = "faster than real time" + (f" in all {len(cells)} cells" if len(cells) > 1 else "")
+    elif not fast:
+        said = "slower than real time" + (f" in all {len(cells)} cells" if len(cells) > 1 else "")
+    else:
+        said = f"faster than real time in {len(fast)} of {len(cells)} cells"
+    if lowest is highest:
+        return f"{said}, RTF {figures.rtf_text(lowest)} at {_place(lowest)}"
+    return (
+        f"{said}, RTF {figures.rtf_text(lowest)} ({_place(lowest)}) to {figures.rtf_text(highest)} ({_place(highest)})"
+    )
+
+
+def _latency(cells: list[CellResult]) -> str:
+    smallest = min(cells, key=lambda cell: (cell.batch_size, cell.seconds))
+    if smallest.latency_s is None:
+        return ""
+    return f"one call of {_place(smallest)} takes {seconds_text(smallest.latency_s.median)}"
+
+
+def _memory(cells: list[CellResult]) -> str:
+    peaks = [cell.peak_memory_bytes.process for cell in cells if cell.peak_memory_bytes]
+    known = sorted(peak for peak in peaks if peak)
+    if not known:
+        return ""
+    low, high = bytes_text(known[0]), bytes_text(known[-1])
+    return f"peak memory {low}" + (f" to {high}" if high != low else "")
+
+
+def _against_the_first(results: Results) -> list[str]:
+    """How the time of the other variants compares, over the cells that both have."""
+    first, *others = results.variants
+    said = []
+    for name in others[:MOST_VARIANTS]:
+        found = ratios(results, name, latency_value)
+        if found:
+            said.append(f"{name} takes x{significant(geometric_mean(found), 2)}")
+    more = f" (and {len(others) - MOST_VARIANTS} variants more)" if len(others) > MOST_VARIANTS else ""
+    return [f"Of the time of {first}, {', '.join(said)}{more}"] if said else []
+
+
+def _errors(results: Results) -> list[str]:
+    """The word error rate; of several variants the lowest and the highest."""
+    rates = [(record.wer.value, record) for record in results.accuracy if record.wer]
+    if not rates:
+        return []
+    lowest, highest = (choose(rates, key=lambda entry: entry[0])[1] for choose in (min, max))
+    of = f" of {lowest.variant}" if len(rates) > 1 else ""
+    to = f" to {rate_text(highest.wer)} % of {highest.variant}" if highest is not lowest else ""
+    return [f"Word error rate on {lowest.dataset} {rate_text(lowest.wer)} %{of}{to}"]
+
+
+def _sure(measured: list[CellResult]) -> str:
+    noisy = sum(cell.verdict == "noisy" for cell in measured)
+    if not noisy:
+        return "All figures are stable." if len(measured) > 1 else "The figure is stable."
+    sure = len(measured) - noisy
+    return f"{sure} of {len(measured)} figures are stable, {noisy} doubtful (marked {figures.NOISY_MARK})."
+
+
+def _without_figures(results: Results) -> str:
+    counted = counts(results)
+    said = [f"{counted[status]} {status}" for status in ("failed", "skipped") if counted.get(status)]
+    return f" {' and '.join(said)} of {len(results.cells)} cells." if said else ""
+
+
+def _place(cell: CellResult) -> str:
+    return f"{cell.seconds:g} s x {cell.batch_size}"

@@ -1,0 +1,127 @@
+"""Training steps in tables: time and memory by phase, speed, and what was trained how. Needs no torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.report.figures import latency_text
+from profiler.report.table import Table
+from profiler.results import CellResult, Model, Results
+from profiler.units import bytes_text, significant
+
+PHASES = ("forward", "loss", "backward", "optimizer")
+PHASE = (
+    "Of each phase the median in ms and its share of the mean step. Frames: those that the encoder gives the loss, "
+    "padding not counted."
+)
+MEMORY = (
+    "Tensors: the most that a step held in the phase at one time, above the weights and the optimizer's state; what an "
+    "earlier phase left for a later one is in it. Process: the kernel's high-water mark in the phase."
+)
+
+
+def training_tables(results: Results, name: str) -> list[Table]:
+    """Time and memory by phase, a row each cell, and the phases over a data set; nothing in inference."""
+    trained = [cell for cell in results.cells if cell.training]
+    tables = []
+    several = len(results.variants) > 1
+    if trained:
+        times = _time_table(f"Training step by phase - {name}", trained, several)
+        times.remarks = [PHASE, *_how(results.models)]
+        tables.append(times)
+        if any((cell.training or {}).get("peak_memory_bytes") for cell in trained):
+            tables.append(_memory_table(f"Peak memory by phase - {name}", trained, several))
+    over = _dataset_table(f"Training over the data set - {name}", results)
+    return tables + ([over] if over else [])
+
+
+def _place(cell: CellResult, several: bool) -> list[str]:
+    place = f"{cell.seconds:g} s x {cell.batch_size}"
+    return [cell.variant, place] if several else [place]
+
+
+def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
+    header = ["variant"] * several + ["audio x batch", "step, ms", *PHASES, "s of audio per s", "frames per s"]
+    header.append("loss, first to last")
+    rows = []
+    for cell in cells:
+        found: dict[str, Any] = cell.training or {}
+        phases = found.get("phases") or {}
+        row = [*_place(cell, several), latency_text(cell)]
+        row += [_phase(phases[name]) if name in phases else "n/a" for name in PHASES]
+        row += [_number(found.get("seconds_of_audio_per_second")), _number(found.get("frames_per_second"))]
+        rows.append([*row, _loss(found["loss"])])
+    return Table(title, header, rows)
+
+
+def _memory_table(title: str, cells: list[CellResult], several: bool) -> Table:
+    device = any(peaks.get("device") is not None for cell in cells for peaks in _peaks(cell).values())
+    kinds = ["tensors"] * (not device) + ["process"] + ["device"] * device
+    header = ["variant"] * several + ["audio x batch", *(f"{phase}, {kind}" for kind in kinds for phase in PHASES)]
+    rows = []
+    for cell in cells:
+        peaks = _peaks(cell)
+        row = [_bytes(peaks.get(phase, {}).get(kind)) for kind in kinds for phase in PHASES]
+        rows.append([*_place(cell, several), *row])
+    table = Table(title, header, rows, [MEMORY])
+    states = {cell.variant: (cell.training or {}).get("state_bytes", {}) for cell in cells}
+    for variant, state in states.items():
+        if state:
+            kept = ", ".join(f"{name} {bytes_text(count)}" for name, count in state.items())
+            table.remarks.append(f"- {variant}: what training holds besides: {kept}.")
+    return table
+
+
+def _peaks(cell: CellResult) -> dict[str, dict[str, int | None]]:
+    return (cell.training or {}).get("peak_memory_bytes") or {}
+
+
+def _dataset_table(title: str, results: Results) -> Table | None:
+    found = [(each.variant, each.training) for each in results.datasets if each.training]
+    if not found:
+        return None
+    header = ["variant", "s of audio per s", "frames per s", "tokens per s", "tokens", *PHASES]
+    rows = []
+    for variant, training in found:
+        speeds = [training[key] for key in ("seconds_of_audio_per_second", "frames_per_second", "tokens_per_second")]
+        shares = [f"{training['phases'][name]['share']:.1%}" if training["phases"] else "n/a" for name in PHASES]
+        rows.append([variant, *map(_number, speeds), f"{training['tokens']:,}", *shares])
+    return Table(
+        title, header, rows, ["Speeds are of real audio and targets, padding not counted; phases: of all time."]
+    )
+
+
+def _how(models: list[Model]) -> list[str]:
+    """One line for each distinct way of training."""
+    ways: dict[str, list[str]] = {}
+    for model in models:
+        if model.training:
+            ways.setdefault(_sentence(model.training), []).append(model.variant)
+    several = len(models) > 1
+    return [f"- {', '.join(variants)}: {way}" if several else f"- {way}" for way, variants in ways.items()]
+
+
+def _sentence(way: dict[str, Any]) -> str:
+    clip = f", gradients clipped to norm {way['clip_norm']:g}" if way["clip_norm"] is not None else ""
+    return (
+        f"Loss: {way['loss']} ({way['loss_library']}). Optimizer: {way['optimizer']}, learning rate "
+        f"{way['learning_rate']:g}{clip}; {way['trained_parameters']:,} parameters are trained, in {way['precision']}."
+    )
+
+
+def _phase(phase: dict[str, Any]) -> str:
+    return f"{significant(phase['median_s'] * 1e3, 3)} ({phase['share']:.0%})"
+
+
+def _loss(loss: dict[str, float | None]) -> str:
+    """Of the first step and of the last one, in the first round."""
+    first, last = (_number(loss[key]) if loss[key] is not None else "not finite" for key in ("first", "last"))
+    return f"{first} to {last}"
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else significant(value, 3)
+
+
+def _bytes(count: int | None) -> str:
+    return "n/a" if count is None else bytes_text(count)
