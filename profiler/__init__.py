@@ -1,6 +1,23 @@
 """Speech-model profiler: real-time factor, peak memory and traces over a grid of durations and batch sizes.
 
-Importing this package imports nothing heavy; torch is loaded only in the worker processes that run a model.
+    from profiler import profile_recipe, load_run, compare
+
+Importing this package imports nothing heavy, and these three only when they are asked for; torch is loaded only in the
+worker processes that run a model.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from profiler.api import LoadedRun, compare, load_run, profile_recipe
+
 __version__ = "0.1.0"
+__all__ = ["LoadedRun", "__version__", "compare", "load_run", "profile_recipe"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from profiler import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from profiler.errors import AudioError
 Samples = npt.NDArray[np.float32]
 BLOCK = 1 << 20  # samples read at once
 UNKNOWN_SIZE = 0x7FFFF000  # programs that write WAV to a pipe put the largest number where the size belongs
+ROUNDING_SECONDS = 0.05  # manifests round lengths; so far beyond the end of a file is still its end
 NOISE_LEVEL = 0.1  # about -20 dBFS, the level of speech
 
 
@@ -41,6 +43,15 @@ class Batch:
         return 1.0 - float(self.lengths.sum()) / self.waveforms.size
 
 
+def pad(rows: list[Samples], rate: int) -> Batch:
+    """A batch of rows of different lengths: each is followed by silence up to the longest."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    waveforms = np.zeros((len(rows), int(lengths.max())), dtype=np.float32)
+    for target, row in zip(waveforms, rows, strict=True):
+        target[: len(row)] = row
+    return Batch(waveforms, lengths, rate)
+
+
 def check_audio(path: Path) -> None:
     """Raise AudioError unless the whole file can be read and holds audio."""
     if not path.exists():
@@ -51,7 +62,7 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} is empty; name a file with audio in it")
     try:
         with soundfile.SoundFile(path) as file:
-            frames, declared = 0, _declared_frames(file)
+            frames, declared = 0, declared_frames(file)
             while read := len(file.read(BLOCK, dtype="float32")):
                 frames += read
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
@@ -65,7 +76,7 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} is cut off: {frames} of {declared} samples can be read; copy or convert it again")
 
 
-def _declared_frames(file: soundfile.SoundFile) -> int:
+def declared_frames(file: soundfile.SoundFile) -> int:
     """How long the file says it is. For a truncated WAV libsndfile tells how much is left, and the rest in its log."""
     log = re.search(r"^data\s*: (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
     if log and int(log[2]) < int(log[1]) < UNKNOWN_SIZE:
@@ -73,10 +84,17 @@ def _declared_frames(file: soundfile.SoundFile) -> int:
     return int(file.frames)
 
 
-def read_mono(path: Path, rate: int) -> Samples:
-    """The whole file as one channel at `rate`."""
-    samples, file_rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
+def read_mono(source: Path | BinaryIO, rate: int, offset: float = 0.0, seconds: float | None = None) -> Samples:
+    """A file, or `seconds` of it from `offset`, as one channel at `rate`."""
+    with soundfile.SoundFile(source) as file:
+        file_rate = int(file.samplerate)
+        if offset:
+            file.seek(round(offset * file_rate))
+        wanted = -1 if seconds is None else round(seconds * file_rate)
+        mono = file.read(wanted, dtype="float32", always_2d=True).mean(axis=1)
+    if len(mono) < wanted - ROUNDING_SECONDS * file_rate:
+        name = source if isinstance(source, Path) else "its audio"
+        raise AudioError(f"{name} is cut off: {len(mono)} of {wanted} samples can be read")
     if file_rate != rate:
         import soxr
 

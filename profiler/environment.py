@@ -191,17 +191,28 @@ def read_packages() -> dict[str, str]:
 
 def read_commit(folder: Path) -> dict[str, Any]:
     """The project's commit and whether files differ from it; empty outside a checkout."""
-    if not (folder / ".git").exists() or shutil.which("git") is None:
+    if not (folder / ".git").exists():
         return {"commit": None}
+    return read_repository(folder) or {"commit": None}
+
+
+def read_repository(folder: Path) -> dict[str, Any] | None:
+    """The commit of the git repository that a folder lies in, when it was made, and whether files differ from it.
+
+    None outside of one, and where git is missing or refuses: a run does not depend on it.
+    """
+    if shutil.which("git") is None:
+        return None
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=5, check=True)
         return done.stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain", "-uno"))}
-    except (OSError, subprocess.SubprocessError):
-        return {"commit": None}
+        commit, committed = git("log", "-1", "--format=%H %cI").split()
+        return {"commit": commit, "committed": committed, "modified": bool(git("status", "--porcelain", "-uno"))}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
 
 
 def _read(path: Path) -> str | None:

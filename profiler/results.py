@@ -50,11 +50,15 @@ class Model(Record):
     variant: str
     source: str
     type: str
-    weights: Literal["pretrained", "random"] | None = None
+    weights: Literal["pretrained", "random", "no"] | None = None
     output: str | None = None
     sample_rate: int | None = None
+    window_s: float | None = None  # seconds to which shorter audio is padded
     parameters: dict[str, Any] = Field(default_factory=dict)
     size_bytes: dict[str, Any] = Field(default_factory=dict)
+    conversion: dict[str, Any] | None = None  # what the variant changed in the model, with the proof
+    operations: dict[str, Any] = Field(default_factory=dict)  # macs_per_second_of_audio, uncounted
+    training: dict[str, Any] | None = None  # with mode: training, the loss, whose code computes it, the optimizer
     notes: list[str] = Field(default_factory=list)
 
 
@@ -83,6 +87,20 @@ class PeakMemory(Record):
     device: int | None = None
 
 
+class ChunkLatency(Record):
+    """Wall seconds of single chunks, for a model that hears its audio piece by piece."""
+
+    seconds: float  # of audio in a chunk
+    lookahead_s: float  # of audio after it that is waited for
+    n: int  # chunks of all timed calls
+    median: float
+    percentiles: dict[str, float] = Field(default_factory=dict)
+    max: float
+    late: int  # chunks that took longer than they last
+    over: float  # their share
+    samples: list[float]  # at most 1000 of each round, chosen at random; median and percentiles are of these
+
+
 class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
@@ -93,6 +111,7 @@ class CellResult(Record):
     reason: str | None = None
     timed_region: str | None = None
     latency_s: Latency | None = None
+    chunks: ChunkLatency | None = None
     device_time_s: dict[str, Any] | None = None
     rtf: float | None = None
     rtfx: float | None = None
@@ -102,6 +121,13 @@ class CellResult(Record):
     peak_memory_bytes: PeakMemory | None = None
     input: dict[str, Any] = Field(default_factory=dict)
     conditions: list[dict[str, Any]] = Field(default_factory=list)  # of the machine, in each round
+    energy_j: dict[str, Any] | None = None
+    energy_reason: str | None = None
+    operations: dict[str, Any] | None = None
+    operations_reason: str | None = None
+    training: dict[str, Any] | None = None  # time and memory by phase, speed, what the loss was
+    breakdown: dict[str, Any] | None = None  # labels, what they cost, and the file with modules and operators
+    breakdown_reason: str | None = None
     trace: str | None = None
     trace_reason: str | None = None
     work_s: dict[str, float] = Field(default_factory=dict)  # how long each pass was at work
@@ -115,6 +141,79 @@ class CellResult(Record):
         return f"{self.seconds:g}s_x{self.batch_size}"
 
 
+class DatasetResult(Record):
+    """One variant over the batches of a data set."""
+
+    variant: str
+    dataset: str
+    status: Literal["ok", "skipped", "failed"] = "ok"
+    reason: str | None = None
+    format: str
+    order: str
+    batching: str
+    drawn: dict[str, int]  # utterances and batches, of how many
+    seconds: dict[str, float]  # lengths of all utterances of the set
+    targets: dict[str, float] | None = None
+    expected_share_of_padding: float  # of the batches that are drawn
+    share_of_padding_in_set: float
+    utterances: int = 0  # measured, as all that follows
+    batches: int = 0
+    seconds_of_audio: float | None = None  # without padding
+    share_of_padding: float | None = None
+    rtf: float | None = None  # all time over all audio, padding not counted as audio
+    rtfx: float | None = None
+    rtf_padded: float | None = None
+    rounds: list[float] = Field(default_factory=list)  # the RTF of each whole round
+    spread: float | None = None  # how far the farthest round lies from the RTF, relative to it
+    latency_s: dict[str, Any] | None = None  # of batches, each the median of its rounds
+    rtf_percentiles: dict[str, float] = Field(default_factory=dict)  # over utterances, where each is a call of its own
+    training: dict[str, Any] | None = None  # time by phase, tokens and frames, over all batches
+    by_length: list[dict[str, Any]] = Field(default_factory=list)
+    scored: bool = False  # whether there are transcripts to compare the model's texts with
+    failed: list[dict[str, Any]] = Field(default_factory=list)  # batches
+    skipped: list[dict[str, Any]] = Field(default_factory=list)
+    unreadable: dict[str, str] = Field(default_factory=dict)  # utterances left out of their batches
+    audio: str | None = None
+    timed_region: str | None = None
+    fingerprint: str = ""  # of the batches
+    notes: list[str] = Field(default_factory=list)
+    samples: list[dict[str, Any]] = Field(default_factory=list)  # one a batch
+
+
+class ErrorRate(Record):
+    """Of words or of characters, as a fraction of those in the references."""
+
+    value: float
+    ci95: tuple[float, float] | None = None  # from drawing utterances anew; null with too few of them
+    substitutions: int
+    insertions: int
+    deletions: int
+    units: int  # words or characters of the references
+
+
+class Accuracy(Record):
+    """How well one variant heard a data set; `reason` says why there is no error rate."""
+
+    variant: str
+    dataset: str
+    reason: str | None = None
+    utterances: int = 0  # scored, of those that were drawn
+    of_utterances: int
+    wer: ErrorRate | None = None
+    cer: ErrorRate | None = None
+    difference: dict[str, Any] | None = None  # of the word error rate to that of another variant: to, value, ci95
+    rtf: float | None = None  # over the data set, as in `datasets`
+    rtf_percentiles: dict[str, float] = Field(default_factory=dict)
+    normalisation: str
+    normaliser: str | None = None
+    scorer: str | None = None
+    bootstrap: dict[str, int] = Field(default_factory=dict)  # resamples, seed
+    left_out: list[dict[str, Any]] = Field(default_factory=list)  # reason, utterances, and the ids of the first
+    changed_texts: int = 0  # utterances that got another text in a later round
+    transcripts: str | None = None  # the file with what the model wrote
+    references: str | None = None  # fingerprint of the utterances and their references
+
+
 class Results(Record):
     """The whole file."""
 
@@ -123,6 +222,8 @@ class Results(Record):
     environment: dict[str, Any] = Field(default_factory=dict)
     models: list[Model] = Field(default_factory=list)
     cells: list[CellResult] = Field(default_factory=list)
+    datasets: list[DatasetResult] = Field(default_factory=list)
+    accuracy: list[Accuracy] = Field(default_factory=list)
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
 
@@ -140,6 +241,11 @@ class Results(Record):
     def failed(self) -> list[CellResult]:
         return [cell for cell in self.cells if cell.status == "failed"]
 
+    @property
+    def has_failures(self) -> bool:
+        """A cell, a batch of a data set, or all of one."""
+        return bool(self.failed) or any(found.failed or found.status == "failed" for found in self.datasets)
+
 
 class ResultsFile:
     """Keeps results.json up to date. What did not change is not serialised again.
@@ -154,6 +260,7 @@ class ResultsFile:
         self._synced_at = -SYNC_SECONDS
         self._places = {cell.key: place for place, cell in enumerate(results.cells)}
         self._cells: dict[tuple[str, float, int], str] = {cell.key: _dump(cell) for cell in results.cells}
+        self._datasets: dict[str, str] = {found.variant: _dump(found) for found in results.datasets}
 
     @property
     def path(self) -> Path:
@@ -166,35 +273,49 @@ class ResultsFile:
         self._cells[cell.key] = _dump(cell)
         self._replace()
 
+    def put_dataset(self, result: DatasetResult, accuracy: Accuracy | None = None) -> None:
+        """Add or replace what a variant has of the data set, then write."""
+        if accuracy is not None:
+            others = [found for found in self.results.accuracy if found.variant != accuracy.variant]
+            order = [*(found.variant for found in self.results.accuracy), accuracy.variant]
+            self.results.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
+        known = [found.variant for found in self.results.datasets]
+        place = known.index(result.variant) if result.variant in known else len(known)
+        self.results.datasets[place : place + 1] = [result.model_copy(update={"samples": []})]
+        self._datasets[result.variant] = _dump(result)
+        self._replace()
+
     def write(self) -> None:
         """Replace the file, the environment included: call this when it changed."""
         self._environment = _json(self.results.environment)
         self._replace()
 
     def _replace(self) -> None:
-        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "environment"})
+        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "datasets", "environment"})
         text = _json(head)
         cells = ",\n  ".join(self._cells[cell.key] for cell in self.results.cells)
+        datasets = ",\n  ".join(self._datasets[found.variant] for found in self.results.datasets)
         start = text[: text.rindex("}")].rstrip()
         due = time.monotonic() - self._synced_at > SYNC_SECONDS
-        text = f'{start},\n "environment": {self._environment},\n "cells": [\n  {cells}\n ]\n}}\n'
+        text = f'{start},\n "environment": {self._environment},\n "cells": [\n  {cells}\n ]'
+        text += f',\n "datasets": [\n  {datasets}\n ]\n}}\n'
         write_atomically(self.path, text, to_disk=due)
         if due:
             self._synced_at = time.monotonic()
 
 
 def _without_samples(cell: CellResult) -> CellResult:
-    if cell.latency_s is None:
-        return cell
-    return cell.model_copy(update={"latency_s": cell.latency_s.model_copy(update={"samples": []})})
+    parts = {"latency_s": cell.latency_s, "chunks": cell.chunks}
+    update = {name: part.model_copy(update={"samples": []}) for name, part in parts.items() if part is not None}
+    return cell.model_copy(update=update) if update else cell
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _dump(cell: CellResult) -> str:
-    return json.dumps(cell.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
+def _dump(record: Record) -> str:
+    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
 
 
 def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
@@ -227,13 +348,17 @@ def read_results(path: Path) -> Results:
     except FileNotFoundError:
         raise UserError(f"{path} is not a run: there is no {FILE} in it.") from None
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        raise UserError(f"{file} is damaged: it is not JSON. Was it edited or copied only in part?") from None
+        empty = " but empty" if file.stat().st_size == 0 else ""
+        raise UserError(f"{file} is damaged: it is not JSON{empty}. Was it edited or copied only in part?") from None
     except OSError as error:
         raise UserError(f"Cannot read {file}: {error.strerror}.") from None
     version = data.get("schema") if isinstance(data, dict) else None
     if not isinstance(version, int) or not 1 <= version <= SCHEMA:
+        run = data.get("run") if isinstance(data, dict) else None
+        writer = run.get("profiler_version") if isinstance(run, dict) else None
         raise UserError(
-            f"{file} has the schema {version!r}; this version reads 1 to {SCHEMA}. Update the profiler to open it."
+            f"{file} has the schema {version!r}; this version reads 1 to {SCHEMA}. Update the profiler to open it"
+            f"{f' (it was written by version {writer})' if writer else ''}."
         )
     try:
         return Results.model_validate(data)

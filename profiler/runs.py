@@ -47,7 +47,7 @@ def list_runs(logdir: Path) -> list[Path]:
 
 
 def find_run(name: str, logdir: Path) -> Path:
-    """The folder of a run: its path, its id, or the newest for `latest`."""
+    """The folder of a run: its path, its id, the newest for `latest`; of a log folder, the newest in there."""
     path = Path(name)
     try:
         if (path / FILE).is_file():
@@ -63,6 +63,9 @@ def find_run(name: str, logdir: Path) -> Path:
         if folder.name == name or str(folder.relative_to(logdir)) == name:
             return folder
     if path.is_dir():
+        inside = [*list_runs(path), *(file.parent for file in path.glob(f"*/{FILE}"))]
+        if inside:
+            return max(inside, key=lambda folder: folder.name)
         raise UserError(f"{path} is not a run: there is no {FILE} in it.")
     if not runs:
         raise UserError(f"There is no run {name} in {logdir}, nor any other yet. `python profile.py RECIPE` makes one.")

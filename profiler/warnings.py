@@ -29,7 +29,10 @@ def cpu_stolen(cpus: float) -> str:
 
 
 def busy_at_start(load: float, cores: int) -> str:
-    return f"The machine is busy (load {load:.1f} on {cores} cores): figures will be noisy."
+    return (
+        f"The machine is busy (load {load:.1f} on {cores} cores): figures will be noisy, and with more than one thread "
+        "many times too slow, because threads spin while they wait for one another (--threads 1 does not)."
+    )
 
 
 def governor(name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from profiler.errors import UserError
 from profiler.nearest import nearest
-from profiler.shipped import shipped_recipes
+from profiler.shipped import ABOUT, shipped_recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,13 +30,18 @@ def run(arguments: argparse.Namespace) -> int:
             target = target / f"{name}.yaml"
         if target.exists() and not arguments.force:
             raise UserError(f"{target} is there already; choose another name, or replace it with --force.")
-        text = _move_paths(source.read_text(encoding="utf-8"), source.parent, target.parent)
+        text = _move_paths(_without_label(source.read_text(encoding="utf-8")), source.parent, target.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text.replace(f"recipes/{name}.yaml", str(target)), encoding="utf-8")
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}.") from None
     print(f"Copied {name} to {target}. Edit it, then run: python profile.py {target}")
     return 0
+
+
+def _without_label(text: str) -> str:
+    """The line that labels the shipped model would be wrong as soon as the copy names another one."""
+    return "".join(line for line in text.splitlines(keepends=True) if not ABOUT.match(line))
 
 
 def _move_paths(text: str, old: Path, new: Path) -> str:
@@ -46,4 +51,6 @@ def _move_paths(text: str, old: Path, new: Path) -> str:
         path = os.path.relpath((old / match[2]).resolve(), new.resolve())
         return match[1] + (path if path.startswith(".") else f"./{path}")
 
-    return re.sub(r"(?m)^(\s*(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#]+)", moved, text)
+    return re.sub(
+        r"(?m)^(\s*(?:pretrained_model\.)?(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#]+)", moved, text
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.recipe.overrides import parse_override
 
 DEFAULT_LOGDIR = Path("logs")
 
@@ -41,6 +40,8 @@ def recipe_path(given: str) -> Path:
 
 def overrides(given: list[str]) -> dict[str, Any]:
     """['a.b=1'] -> {'a.b': 1}; each key once."""
+    from profiler.recipe.overrides import parse_override  # reads YAML, which most commands can do without
+
     found: dict[str, Any] = {}
     for text in given:
         key, value = parse_override(text)

@@ -1,23 +1,58 @@
-"""Show the tables of a run again and rebuild its files from results.json. Needs no model and no torch."""
+"""Show the tables of a run again and rebuild its files from results.json: report.html, tables.md, results.csv, plots.
+
+RUN may also be a file that `profile.py export` wrote. Needs no model and no torch.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+from pathlib import Path
 
+from profiler.accuracy.normalise import NORMALISATIONS
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import StorageError, UserError
-from profiler.results import read_results
-from profiler.runs import find_run
+from profiler.opening import opened
+from profiler.report.breakdown import BYS, KEYS, Asked, By, breakdown_tables, plain_rows
+from profiler.results import Results, ResultsFile
+from profiler.runs import make_folder
+from profiler.salvage import read_as_much
+from profiler.sharing.unpack import check_place, is_archive
 from profiler.units import parse_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="a run's folder, its id, or latest")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        default="latest",
+        help="a run's folder, its id, latest, or an exported FILE.zip",
+    )
     add_logdir(parser)
     add_json(parser, "the results")
+    breakdown = parser.add_argument_group(
+        "where the time goes", "tables of these alone, of each variant's largest cell"
+    )
+    breakdown.add_argument("--labels", metavar="PATTERN", help="rows whose name matches, such as 'encoder*'")
+    breakdown.add_argument("--by", choices=BYS, help="a row each label (default), module or operator")
+    breakdown.add_argument("--sort", choices=tuple(KEYS), help="most first; else in the model's order")
+    breakdown.add_argument("--cell", metavar="CELL", help="another cell, such as 2s_x1")
+    breakdown.add_argument("--unfolded", action="store_true", help="modules: every numbered layer in a row of its own")
+    accuracy = parser.add_argument_group("error rates", "of the texts that the run has kept; no model is needed")
+    accuracy.add_argument("--rescore", action="store_true", help="count errors again, and write them to the run")
+    accuracy.add_argument(
+        "--normalise", choices=NORMALISATIONS, help="of both texts, with --rescore (default: as in the run)"
+    )
     parser.add_argument("--memory", metavar="SIZE", help="say what would fit in so much memory, such as '8 GB'")
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="where to write the files (default: the run's folder, or one beside the zip file)",
+    )
 
 
 def check_size(text: str) -> None:
@@ -27,23 +62,66 @@ def check_size(text: str) -> None:
         raise UserError(f"--memory {text}: {error}.") from None
 
 
+def _tables(results: Results, folder: Path, asked: Asked) -> str:
+    return "\n\n".join(table.markdown() for table in breakdown_tables(results, folder, asked))
+
+
 def run(arguments: argparse.Namespace) -> int:
     if arguments.memory is not None:
         check_size(arguments.memory)
-    folder = find_run(arguments.run, arguments.logdir)
-    results = read_results(folder)
+    if arguments.normalise and not arguments.rescore:
+        raise UserError(f"--normalise {arguments.normalise} needs --rescore, which replaces the run's error rates.")
+    with opened(arguments.run, arguments.logdir) as folder:
+        results, problem = read_as_much(folder)
+        beside = Path(arguments.run).with_suffix("") if is_archive(Path(arguments.run)) else folder
+        output = arguments.output or beside
+        if arguments.rescore and problem is None:
+            from profiler.accuracy.result import rescore
+
+            rescore(results, folder, arguments.normalise)
+            ResultsFile(folder, results).write()
+        written = _show(arguments, results, folder, output if problem is None else None)
+    if problem is not None:
+        raise UserError(problem)
+    return 0 if written else 1
+
+
+def _show(arguments: argparse.Namespace, results: Results, folder: Path, output: Path | None) -> bool:
+    """Print what is asked for; write the files where there is a place for them. False: that could not be done."""
+    if arguments.labels or arguments.by or arguments.sort or arguments.cell or arguments.unfolded:
+        by: By = arguments.by or ("module" if arguments.unfolded else "label")
+        asked = Asked(arguments.labels, by, arguments.sort, arguments.cell, arguments.unfolded)
+        print(json.dumps(plain_rows(results, folder, asked)) if arguments.json else _tables(results, folder, asked))
+        return True
     if arguments.json:
         print(json.dumps(results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
-        return 0
+        return True
 
     from profiler.report.markdown import render
-    from profiler.report.write import write_views
 
-    print(render(results, arguments.memory))
+    print(render(results, arguments.memory), flush=True)
     if results.run.status != "complete":
         print(f"This run is not complete ({results.run.status}); the tables show what was measured.", file=sys.stderr)
+    if not any(cell.rtf is not None for cell in results.cells):
+        print("This run has no cell with a figure; the tables say what is known.", file=sys.stderr)
+    if output is None:
+        return True
+
+    from profiler.report.write import write_views
+
+    if is_archive(Path(arguments.run)):
+        check_place(results.run.id, output)
     try:
-        write_views(results, folder)
+        make_folder(output)
+        if is_archive(Path(arguments.run)):
+            shutil.copytree(folder, output, dirs_exist_ok=True)
+        write_views(results, output)
     except (OSError, StorageError) as error:
-        print(f"Its files could not be rebuilt: {error}", file=sys.stderr)
-    return 0
+        reason = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
+        print(
+            f"Its files could not be written to {output}: {reason}. Choose another folder with --output.",
+            file=sys.stderr,
+        )
+        return False
+    print(f"Report:  {output / 'report.html'}   Cells: {output / 'results.csv'}")
+    return True

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Interrupted(
             f"interrupted; what was measured is in {folder}.\n  go on with: python {_command(resume=folder.name)}"
         )
-    return 1 if results.failed else 0
+    return 1 if results.has_failures else 0
 
 
 def _command(resume: str = "") -> str:
@@ -126,6 +126,7 @@ def _print_end(execution: object) -> None:
     print()
     print(render(results))
     print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
+    print(f"Report:  {folder / 'report.html'}   Cells: {folder / 'results.csv'}")
     logdir = execution.options.logdir  # type: ignore[attr-defined]
     where = "" if logdir == Path("logs") else f" --logdir {logdir}"
     if any(cell.trace for cell in results.cells):

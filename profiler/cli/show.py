@@ -1,7 +1,8 @@
 """Check a recipe and show what it would do: the resolved keys, the cells, and how large the model is.
 
-Nothing is run. Counting parameters builds the model without memory for its weights and takes some seconds; it is done
-for --counts and for --json (leave it out with --no-counts). Estimates come from the latest run of the same recipe.
+Nothing is run. The parameters of shipped models are known; those of any other are counted by building the model without
+memory for its weights, which takes some seconds (leave it out with --no-counts; --counts counts a shipped one anew).
+Estimates come from the latest run of the same recipe.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import json
 from typing import Any
 
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, recipe_path
+from profiler.counts import count_now, known_counts
+from profiler.dataset.plan import plan_dataset
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
+from profiler.recipe.schema import Variant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logdir(parser)
     add_json(parser, "the resolved recipe, the cells and the models")
     parser.add_argument(
-        "--counts", action=argparse.BooleanOptionalAction, default=None, help="count parameters (default: with --json)"
+        "--counts",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="count parameters by building the model (default: only where they are not known)",
     )
 
 
@@ -28,13 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     path = recipe_path(arguments.recipe)
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust, read_audio=False)
     plan = make_plan(loaded.recipe)
-    count = arguments.json if arguments.counts is None else arguments.counts
-    models = [_model(loaded, variant.name, count) for variant in loaded.recipe.variants]
+    models = [_model(loaded, variant.name, arguments.counts) for variant in loaded.recipe.variants]
+    data = plan_dataset(loaded)
     cells = _cells(plan)
     if arguments.json:
-        print(json.dumps({"recipe": loaded.recipe.model_dump(mode="json"), "cells": cells, "models": models}, indent=1))
+        shown = {"recipe": loaded.recipe.model_dump(mode="json"), "cells": cells, "models": models}
+        shown |= {"datasets": [data.summary() | {"notes": data.notes}]} if data else {}
+        print(json.dumps(shown, indent=1))
         return 0
     _print(loaded, plan, models, arguments)
+    if data:
+        print("\n".join([data.line(), *(f"- {note}" for note in data.notes)]), end="\n\n")
     return 0
 
 
@@ -49,24 +60,21 @@ def _cells(plan: Plan) -> list[dict[str, Any]]:
     return cells
 
 
-def _model(loaded: LoadedRecipe, variant: str, count: bool) -> dict[str, Any]:
+def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> dict[str, Any]:
     recipe = loaded.by_variant[variant]
     model: dict[str, Any] = {
         "variant": variant,
         "source": recipe.pretrained_model.source,
         "type": recipe.pretrained_model.type,
     }
-    if count:
-        from profiler.measure.parameters import count_parameters, size_bytes
-        from profiler.models.load import build_for_counting
-        from profiler.models.request import model_request
-
-        built = build_for_counting(model_request(recipe, loaded.path.parent))
-        model |= {"parameters": count_parameters(built), "size_bytes": size_bytes(built)}
-    return model
+    known = None if count else known_counts(recipe)
+    if known is None and count is not False:
+        known = count_now(recipe, loaded.path.parent)
+    return model | (known or {})
 
 
 def _print(loaded: LoadedRecipe, plan: Plan, models: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    from profiler.report.parameters import parameter_table
     from profiler.report.plan import plan_tables
 
     print(f"{loaded.path}: no mistakes.\n")
@@ -75,17 +83,25 @@ def _print(loaded: LoadedRecipe, plan: Plan, models: list[dict[str, Any]], argum
     print()
     for table in plan_tables(loaded, plan, arguments.logdir):
         print(table.markdown(), end="\n\n")
+    shown: list[Any] = []
     for model in models:
-        if "parameters" not in model:
-            continue
-        print(f"{model['variant']}: {model['parameters']['total']:,} parameters")
-        for name, parameters in model["parameters"]["components"].items():
-            print(f"  {name}: {parameters:,}")
-    if models and "parameters" not in models[0]:
-        print("Parameters: add --counts (takes some seconds).")
+        if "parameters" in model and model["parameters"] not in shown:
+            shown.append(model["parameters"])
+            same = [other["variant"] for other in models if other.get("parameters") == model["parameters"]]
+            title = f"Parameters - {model['source']}, {', '.join(same)}"
+            print(parameter_table(title, model["parameters"], model["size_bytes"]).markdown(), end="\n\n")
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict) and value:
         return [row for key, inner in value.items() for row in _flat(f"{prefix}.{key}" if prefix else key, inner)]
+    if prefix == "variants":
+        return [(f"{prefix}.{each.pop('name')}", _only_set(each)) for each in value]
     return [(prefix, "null" if value is None else value)]
+
+
+def _only_set(values: dict[str, Any]) -> str:
+    """The keys of a variant that change something; most are not set."""
+    default = Variant(name="as-it-is").model_dump(mode="json")
+    changed = {key: value for key, value in values.items() if value != default[key]}
+    return ", ".join(f"{key}: {value}" for key, value in changed.items()) or "as the recipe says"

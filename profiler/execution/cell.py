@@ -7,10 +7,12 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from profiler.measure.chunks import add_round
+from profiler.measure.phases import TrainingState
 from profiler.measure.statistics import percentiles, summarize
 from profiler.measure.verdict import judge, reach
 from profiler.plan import Cell
-from profiler.results import CellResult, Latency, PeakMemory
+from profiler.results import CellResult, ChunkLatency, Latency, PeakMemory
 
 
 @dataclass
@@ -21,11 +23,19 @@ class CellState:
     rounds: list[array[float]] = field(default_factory=list)  # arrays: a fourth of a list's memory
     device_rounds: list[list[float]] = field(default_factory=list)
     warmup: list[float] = field(default_factory=list)
+    chunks: ChunkLatency | None = None
     conditions: list[dict[str, Any]] = field(default_factory=list)
     stopped_by: str = ""
     seconds_of_audio: float = 0.0
     share_of_padding: float = 0.0
     memory: PeakMemory | None = None
+    training: TrainingState = field(default_factory=TrainingState)
+    energy: dict[str, Any] | None = None
+    energy_reason: str | None = None
+    operations: dict[str, Any] | None = None
+    operations_reason: str | None = None
+    breakdown: dict[str, Any] | None = None
+    breakdown_reason: str | None = None
     trace: str | None = None
     trace_reason: str | None = None
     failure: str | None = None
@@ -43,10 +53,29 @@ class CellState:
         self.median = statistics.median(self.samples)
         self.device_rounds.append(figures["device_samples"])
         self.warmup += figures["warmup"]
+        if "training" in figures:
+            self.training.add_round(figures["training"])
+        if "chunks" in figures:
+            self.chunks = add_round(self.chunks, figures["chunks"])
         self.stopped_by = figures["stopped_by"]
         self.seconds_of_audio = result["input"]["seconds_of_audio"]
         self.share_of_padding = result["input"]["share_of_padding"]
         self.conditions.append(condition)
+
+    def add_memory(self, figures: dict[str, Any]) -> None:
+        self.training.memory = figures.pop("phases", None)
+        self.memory = PeakMemory(**figures)
+
+    def add_energy(self, figures: dict[str, Any]) -> None:
+        self.energy, self.energy_reason = figures.get("energy"), figures.get("reason")
+
+    def add_operations(self, figures: dict[str, Any]) -> None:
+        self.operations, self.operations_reason = figures.get("operations"), figures.get("reason")
+
+    def add_breakdown(self, figures: dict[str, Any]) -> None:
+        self.breakdown, self.breakdown_reason = figures.get("breakdown"), figures.get("reason")
+        if self.breakdown is not None:
+            self.breakdown["file"] = f"{self.cell.folder}/{self.breakdown['file']}"
 
     def add_work(self, kind: str, result: dict[str, Any]) -> None:
         """How long a pass was at work, for the account of where a run's time went."""
@@ -63,6 +92,7 @@ class CellState:
                 state.rounds.append(array("d", left[:count]))
                 left = left[count:]
             state.median = latency.median
+            state.chunks = result.chunks
             state.work = dict(result.work_s)
             state.warmup, state.stopped_by = list(latency.warmup), latency.stopped_by
             state.conditions = list(result.conditions)
@@ -73,6 +103,10 @@ class CellState:
                 result.trace,
                 result.trace_reason,
             )
+            state.energy, state.energy_reason = result.energy_j, result.energy_reason
+            state.operations, state.operations_reason = result.operations, result.operations_reason
+            state.breakdown, state.breakdown_reason = result.breakdown, result.breakdown_reason
+            state.training = TrainingState.from_result(result.training)
             if result.device_time_s:
                 state.device_rounds = [result.device_time_s["samples"]]
         return state
@@ -88,6 +122,9 @@ class CellState:
         if self.failure is not None:
             made.status, made.reason = "failed", self.failure
         made.peak_memory_bytes = self.memory
+        made.energy_j, made.energy_reason = self.energy, self.energy_reason
+        made.operations, made.operations_reason = self.operations, self.operations_reason
+        made.breakdown, made.breakdown_reason = self.breakdown, self.breakdown_reason
         made.trace, made.trace_reason = self.trace, self.trace_reason
         made.work_s = self.work
         if self.samples:
@@ -115,8 +152,10 @@ class CellState:
             stopped_by=self.stopped_by,
             percentiles=percentiles(self.samples),
         )
+        made.chunks = self.chunks
         made.rtf = summary.median / self.seconds_of_audio
         made.rtfx = 1.0 / made.rtf if made.rtf > 0 else None
+        made.training = self.training.result(summary.median, self.seconds_of_audio)
         made.verdict, made.verdict_reasons = judge(self.rounds, self.conditions, width)
         made.spread = reach(self.rounds)
         made.conditions = self.conditions

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from profiler.plan import Cell
+from profiler.report.accuracy import wer_text
 from profiler.report.figures import memory_text, rtf_text
-from profiler.results import CellResult, Model
-from profiler.units import clock_text, seconds_text
+from profiler.results import Accuracy, CellResult, DatasetResult, Model
+from profiler.units import clock_text, seconds_text, significant
 
 
 class Display:
@@ -40,6 +41,9 @@ class Display:
 
     def cell_done(self, result: CellResult, number: int) -> None:
         """A cell has been measured, skipped, or failed."""
+
+    def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
+        """The batches of a data set have been measured, in one round."""
 
     def close(self) -> None:
         """The run is over."""
@@ -75,6 +79,11 @@ class Lines(Display):
         left = f", about {clock_text(self.left)} left" if self.left else ""
         place = f"[{self.done}/{self.steps}, {clock_text(time.monotonic() - self.started)}{left}]"
         self._print(f"{place} {describe(result, number)}", None if result.status == "ok" else "red")
+
+    def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
+        whole = result.status == "ok" and not result.failed
+        heard = f", {describe_accuracy(accuracy)}" if accuracy else ""
+        self._print(f"{describe_dataset(result)}{heard} (round {number + 1})", None if whole else "red")
 
 
 class Live(Lines):
@@ -137,6 +146,23 @@ def describe(result: CellResult, number: int) -> str:
     if number == 0 and result.peak_memory_bytes is not None:
         parts.append(memory_text(result))
     return f"{place}: {', '.join(parts)}"
+
+
+def describe_dataset(result: DatasetResult) -> str:
+    """'float32 data set dev.csv: RTF 0.107, 34 batches, 28 % padding'."""
+    place = f"{result.variant} data set {result.dataset}"
+    if result.rtf is None or result.share_of_padding is None:
+        return f"{place}: {result.status}, {result.reason}"
+    parts = [f"RTF {significant(result.rtf, 3)}", f"{result.batches} batches", f"{result.share_of_padding:.0%} padding"]
+    for what, batches in (("failed", result.failed), ("skipped", result.skipped)):
+        if batches:
+            parts.append(f"{len(batches)} {what}, such as batch {batches[0]['batch']}: {batches[0]['reason']}")
+    return f"{place}: {', '.join(parts)}"
+
+
+def describe_accuracy(accuracy: Accuracy) -> str:
+    """'WER 4.21 [3.05, 5.40] %', or why there is none."""
+    return f"WER {wer_text(accuracy)} %" if accuracy.wer else f"no error rate: {accuracy.reason}"
 
 
 def make_display(quiet: bool, console: Console) -> Display:

@@ -16,6 +16,7 @@ from profiler.errors import ModelError, WorkerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job
 from profiler.execution.settings import worker_environment
+from profiler.variants.support import NotSupported
 
 OnEvent = Callable[[Message], None]
 GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
@@ -58,26 +59,40 @@ class WorkerHandle:
         return self.process.pid
 
     def load(
-        self, model: Message, audio: Path | None, timeout: float, fork: bool = True, traced: bool = False
+        self,
+        model: Message,
+        variant: Message,
+        audio: Path | None,
+        timeout: float,
+        fork: bool = True,
+        traced: bool = False,
+        labels: Message | None = None,
+        training: Message | None = None,
     ) -> Message:
-        """Have the model loaded; raises ModelError when the user can mend what is wrong.
+        """Have the model loaded; raises ModelError when the user can mend what is wrong, NotSupported for the variant.
 
-        `fork` and `traced` say what jobs will follow, so that forks find prepared what they need.
+        `fork` and `traced` say what jobs will follow, so that forks find prepared what they need;
+        `labels` are checked against the model's modules; with `training` the model is made ready to be trained.
         """
         answer = self._ask(
             {
                 "do": "load",
                 "model": model,
+                "variant": variant,
                 "audio": str(audio) if audio else None,
                 "fork": fork,
                 "traced": traced,
+                "labels": labels or {},
+                "training": training,
             },
             timeout,
             "loading the model",
         )
         if answer["event"] == "error":
-            if answer["user"]:
+            if answer["kind"] == "user":
                 raise ModelError(answer["message"])
+            if answer["kind"] == "unsupported":
+                raise NotSupported(answer["message"])
             raise WorkerError(f"Loading the model failed: {answer['message']}. The worker's log is {self.log}.")
         loaded: Message = answer["model"]
         return loaded
@@ -115,6 +130,9 @@ class WorkerHandle:
                 problem = problem or event["message"]
             elif kind in ("pass", "progress"):
                 current = event.get("pass", current)
+                on_event(event)
+            elif kind == "batch":  # of a data set: each has the whole time
+                deadline = time.monotonic() + timeout
                 on_event(event)
             if kind == "done" and not problem:
                 self.job_cpu_seconds = event["cpu_s"]

@@ -1,19 +1,22 @@
 """One piece of work for a worker: the passes on one cell in one round. Runs inside the process that is measured.
 
 The order keeps instruments from disturbing one another: time comes first, with nothing switched on; then memory; then
-the trace, whose profiler would raise both.
+what watches the calls, up to the trace, whose profiler would raise both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.device import Device
+from profiler.measure.chunks import chunk_figures
 from profiler.measure.latency import VARIED_INPUTS, StopRule, Timing, time_calls
 from profiler.measure.memory import measure_memory
 from profiler.measure.trace import record_trace
@@ -21,10 +24,11 @@ from profiler.recipe.schema import Trace
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
-    from profiler.models.model import Model
+    from profiler.models.model import Chunks, Model
+    from profiler.training.step import TrainingStep
 
-Pass = Literal["time", "memory", "trace"]
-ORDER: tuple[Pass, ...] = ("time", "memory", "trace")
+Pass = Literal["time", "memory", "energy", "operations", "breakdown", "trace", "dataset"]
+ORDER: tuple[Pass, ...] = ("time", "memory", "energy", "operations", "breakdown", "trace")
 Emit = Callable[[dict[str, Any]], None]
 Run = Callable[[Any], Any]
 
@@ -50,6 +54,7 @@ class Job:
     earlier: tuple[float, ...] = ()
     trace: dict[str, Any] | None = None
     folder: str = ""
+    dataset: dict[str, Any] | None = None  # the batches of the pass `dataset`, which stands alone
 
     @classmethod
     def from_message(cls, message: dict[str, Any]) -> Job:
@@ -59,8 +64,11 @@ class Job:
         return asdict(self)
 
 
-def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit) -> None:
-    """Do the passes; each is announced, and its {figures, input, work_s} sent as soon as it is done."""
+def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, step: TrainingStep | None = None) -> None:
+    """Do the passes; each is announced, and its {figures, input, work_s} sent as soon as it is done.
+
+    With a training step the passes call that, in place of the model.
+    """
     import torch
 
     torch.set_num_threads(job.threads)
@@ -72,29 +80,52 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit) ->
     assert model is not None
     assert speech is not None
     torch.manual_seed(job.seed)
+    if job.dataset is not None:
+        from profiler.execution.batches import time_batches
+
+        emit({"event": "pass", "pass": "dataset"})
+        with torch.set_grad_enabled(step is not None):
+            emit({"event": "result", "pass": "dataset", "result": time_batches(job, model, speech, emit, step)})
+        return
     batches = [
         speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding) for number in range(VARIED_INPUTS)
     ]
-    inputs = [model.prepare(batch) for batch in batches]
+    inputs = [step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches]
     facts = {
         "seconds_of_audio": statistics.fmean(batch.seconds_of_audio for batch in batches),
         "share_of_padding": statistics.fmean(batch.share_of_padding for batch in batches),
     }
-    do_pass = {"time": _time, "memory": _memory, "trace": _trace}
+    do_pass: dict[Pass, Callable[[Job, Run, list[Any], Emit], dict[str, Any]]]
+    audio = batches[0].seconds_of_audio
+    do_pass = {
+        "time": partial(_time, chunks=model.chunks, step=step),
+        "memory": partial(_memory, step=step),
+        "energy": partial(_energy, seconds_of_audio=audio),
+        "operations": partial(_operations, components=model.components, seconds_of_audio=audio, step=step),
+        "breakdown": partial(_breakdown, model=model, seconds_of_audio=audio, step=step),
+        "trace": partial(_trace, model=model, step=step),
+    }
     for name in sorted(job.passes, key=ORDER.index):
         emit({"event": "pass", "pass": name})
         start = time.perf_counter()
-        with torch.no_grad():
-            figures = do_pass[name](job, model.run, inputs, emit)
+        with torch.set_grad_enabled(step is not None):
+            figures = do_pass[name](job, step or model.run, inputs, emit)
         result = {"figures": figures, "input": facts, "work_s": time.perf_counter() - start}
         emit({"event": "result", "pass": name, "result": result})
 
 
-def _time(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
+def _time(
+    job: Job, run: Run, inputs: list[Any], emit: Emit, chunks: Chunks | None, step: TrainingStep | None
+) -> dict[str, Any]:
     last_report = 0.0
 
     def report(timing: Timing) -> None:
         nonlocal last_report
+        if not timing.samples:  # still warming up
+            if chunks is not None:
+                chunks.times.clear()
+            if step is not None:
+                step.forget()
         now = time.monotonic()
         if now - last_report >= PROGRESS_SECONDS:
             last_report = now
@@ -102,15 +133,89 @@ def _time(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
             emit({"event": "progress", "calls": len(timing.samples), "latency": seen[len(seen) // 2]})
 
     rule = StopRule(job.min_calls, job.width, job.budget, job.earlier, job.max_calls)
-    return asdict(time_calls(run, inputs, Device(job.device), rule, job.warmup, report))
+    figures = asdict(time_calls(run, inputs, Device(job.device), rule, job.warmup, report))
+    if step is not None:
+        from profiler.measure.phases import training_figures
+
+        figures |= {"training": training_figures(step, inputs)}
+    return figures if chunks is None else figures | {"chunks": chunk_figures(chunks, job.seed)}
 
 
-def _memory(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
-    return asdict(measure_memory(run, inputs[0], Device(job.device)))
+def _memory(job: Job, run: Run, inputs: list[Any], emit: Emit, step: TrainingStep | None) -> dict[str, Any]:
+    if step is None:
+        return asdict(measure_memory(run, inputs[0], Device(job.device)))
+    from profiler.measure.phases import memory_by_phase
+
+    whole, phases = memory_by_phase(step, inputs[0], Device(job.device))
+    return asdict(whole) | {"phases": phases}
 
 
-def _trace(job: Job, run: Run, inputs: list[Any], emit: Emit) -> dict[str, Any]:
+def _energy(job: Job, run: Run, inputs: list[Any], emit: Emit, seconds_of_audio: float) -> dict[str, Any]:
+    """{energy}, or {reason} where there is nothing to measure with."""
+    from profiler.measure.energy import GivenPower, Unavailable, find_sensor, measure_energy
+
+    device = Device(job.device)
+    sensor = find_sensor(job.device)
+    if isinstance(sensor, Unavailable):
+        return {"reason": str(sensor)}
+    assert not isinstance(sensor, GivenPower)  # a power that the recipe gives needs no pass
+    with contextlib.closing(sensor):
+        energy = measure_energy(run, inputs[0], device, sensor, seconds_of_audio)
+    return {"reason": str(energy)} if isinstance(energy, Unavailable) else {"energy": asdict(energy)}
+
+
+def _operations(
+    job: Job,
+    run: Run,
+    inputs: list[Any],
+    emit: Emit,
+    components: dict[str, Any],
+    seconds_of_audio: float,
+    step: TrainingStep | None,
+) -> dict[str, Any]:
+    """{operations}, or {reason} where the model does not run under the counter."""
+    from profiler.measure.operations import CONVENTION, count_operations
+
+    try:
+        counted = count_operations(run, inputs[0], components, seconds_of_audio, step)
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # whatever a model does that the counter cannot follow; the other passes go on
+        return {"reason": f"the model does not run under the counter ({type(error).__name__}: {error})"}
+    return {"operations": asdict(counted) | {"flops": counted.flops, "convention": CONVENTION}}
+
+
+def _breakdown(
+    job: Job,
+    run: Run,
+    inputs: list[Any],
+    emit: Emit,
+    model: Model,
+    seconds_of_audio: float,
+    step: TrainingStep | None,
+) -> dict[str, Any]:
+    """{breakdown}, or {reason} where the parts cannot be told apart."""
+    from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+
+    settings = Trace.model_validate(job.trace or {})
+    parts = find_parts(model, settings.labels)
+    if parts is None:
+        return {"reason": COMPILED}
+    folder, count = Path(job.folder), "operations" in job.passes
+    device = Device(job.device)
+    steps = settings.schedule.active * settings.schedule.repeat
+    found = measure_breakdown(run, inputs[0], device, parts, seconds_of_audio, folder, count, steps, step)
+    return {"breakdown": found}
+
+
+def _trace(
+    job: Job, run: Run, inputs: list[Any], emit: Emit, model: Model, step: TrainingStep | None
+) -> dict[str, Any]:
+    from profiler.measure.breakdown import spans_in_trace
+    from profiler.measure.phases import phase_spans
+
     settings = Trace.model_validate(job.trace or {})
     name = f"{job.seconds:g}s_x{job.batch_size}"
-    files = record_trace(run, inputs[0], Device(job.device), settings, Path(job.folder), name)
+    with spans_in_trace(model, settings, step), phase_spans(step):
+        files = record_trace(run, inputs[0], Device(job.device), settings, Path(job.folder), name)
     return {"files": [file.name for file in files]}

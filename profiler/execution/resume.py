@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from profiler.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
 from profiler.environment import read_environment
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
 from profiler.results import Results, read_results
 
-SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "gpu", "os", "python")
-PACKAGES_THAT_MATTER = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "speech-profiler")
-
 
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:
     """The earlier results; raises UserError that names every difference."""
     earlier = read_results(folder)
-    differences = _recipe_differences("", earlier.run.resolved, loaded.recipe.model_dump(mode="json"))
+    recipes = unequal_keys(earlier.run.resolved, loaded.recipe.model_dump(mode="json"))
+    differences = [f"recipe, {key}: {then} then, {now} now" for key, then, now in recipes]
     now = read_environment()
     for name in SAME_MACHINE:
         if earlier.environment.get(name) != now[name]:
@@ -34,12 +32,3 @@ def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int])
         listed = "\n".join(f"  {difference}" for difference in differences)
         raise UserError(f"The run {folder.name} cannot be resumed; this differs:\n{listed}\nStart a new run instead.")
     return earlier
-
-
-def _recipe_differences(prefix: str, then: Any, now: Any) -> list[str]:
-    if isinstance(then, dict) and isinstance(now, dict):
-        found = []
-        for key in sorted({*then, *now}):
-            found += _recipe_differences(f"{prefix}.{key}" if prefix else key, then.get(key), now.get(key))
-        return found
-    return [] if then == now else [f"recipe, {prefix}: {then} then, {now} now"]

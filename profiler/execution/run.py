@@ -3,6 +3,7 @@
     load model, reference workload
     round 1, each cell (shuffled, smaller before larger), in a process of its own:   time | memory | trace
     round 2 and on, each cell (shuffled), in a process of its own:                   time
+    after each round, where the recipe names a data set, its batches:                time
     reference workload
 
 The parent sleeps while a job runs, survives its death, and goes on with the next.
@@ -13,15 +14,17 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from profiler import __version__, warnings
-from profiler.environment import available_memory, read_environment, read_state
+from profiler.dataset.plan import plan_dataset
+from profiler.environment import available_memory, read_environment, read_repository, read_state
 from profiler.errors import ModelError, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
+from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
 from profiler.execution.handle import JobFailed
 from profiler.execution.job import Job, Pass
@@ -29,11 +32,14 @@ from profiler.execution.predict import Forecast
 from profiler.execution.resume import check_resumable
 from profiler.execution.settings import allowed_cpus, recorded_settings
 from profiler.execution.workers import Workers
+from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
+from profiler.measure.peak import relate_to_peak
 from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import Model, PeakMemory, Results, ResultsFile, Run
+from profiler.results import CellResult, Model, Results, ResultsFile, Run
 from profiler.runs import new_run_folder, now
+from profiler.variants.support import NotSupported
 
 REFERENCE_SECONDS = 60.0
 REFERENCE_DRIFT = 0.1
@@ -57,19 +63,24 @@ class Execution:
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
         self.loaded = loaded
         self.recipe = loaded.recipe
+        self.given_power = _given_power(loaded, options.device)
         self.options = options
         self.display = display
         self.plan: Plan = make_plan(self.recipe)
         self.threads = {
             variant.name: variant.threads or options.threads or len(allowed_cpus()) for variant in self.recipe.variants
         }
+        data = plan_dataset(loaded)  # read as a whole, before anything is made
         earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
+        check_same_batches(earlier, data)
         self.folder = options.resume or new_run_folder(options.logdir, loaded.name)
         self.file = ResultsFile(self.folder, earlier or self._new_results())
         self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
+        self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display) if data else None
         self._planned: dict[tuple[int, Cell], None] = {}
+        self._references: dict[int, dict[str, Any]] = {}
         self._left: float | None = None
         self._left_known_at = -ESTIMATE_SECONDS
 
@@ -84,6 +95,8 @@ class Execution:
             for number in range(self.recipe.measure.rounds):
                 for variant in self.recipe.variants:
                     self._round(number, variant.name)
+                    if self.dataset is not None:
+                        self.dataset.round(number, variant.name, self._forecast(variant.name))
             self._finish()
         except KeyboardInterrupt:
             self.workers.close()
@@ -107,9 +120,10 @@ class Execution:
             raise
         except WorkerError as error:
             self._fail_variant(first, str(error))
+        except NotSupported as error:
+            self._skip_variant(first, str(error))
         else:
-            self.display.status("reference workload")
-            results.environment["reference"] = self.workers.reference(first, REFERENCE_SECONDS)
+            results.environment["reference"] = self._reference(first)
         for text in self._warnings_at_start():
             self._note(text)
         for cell, reason in self.plan.skipped.items():
@@ -130,6 +144,8 @@ class Execution:
         cells = [cell for cell in self.plan.to_measure if cell.variant == variant]
         seed = self.recipe.measure.seed
         order = first_round_order(cells, seed) if number == 0 else later_round_order(cells, seed, number)
+        if any(self.states[cell].failure is None and self.states[cell].skip is None for cell in cells):
+            self._ready(variant)
         for cell in order:
             state = self.states[cell]
             if state.failure is None and state.skip is None and len(state.rounds) <= number:
@@ -146,6 +162,8 @@ class Execution:
                 self._measure(number, state, recipe)
             except (ModelError, WorkerError) as error:
                 self._fail_variant(state.cell.variant, str(error))
+            except NotSupported as error:
+                self._skip_variant(state.cell.variant, str(error))
         result = self._put(state)
         self.display.cell_done(result, number)
 
@@ -163,6 +181,12 @@ class Execution:
             results = error.results
             if error.during == "trace":
                 state.trace_reason = str(error)
+            elif error.during == "operations":
+                state.operations_reason = str(error)
+            elif error.during == "breakdown":
+                state.breakdown_reason = str(error)
+            elif error.during == "energy":
+                state.energy_reason = str(error)
             else:
                 place = f"in round {number + 1}: " if number else ""
                 place += f"in the {error.during} pass: " if error.during == "memory" else ""
@@ -173,7 +197,13 @@ class Execution:
         if "time" in results:
             state.add_timing(results["time"], conditions.between(before, after))
         if "memory" in results:
-            state.memory = PeakMemory(**results["memory"]["figures"])
+            state.add_memory(results["memory"]["figures"])
+        if "energy" in results:
+            state.add_energy(results["energy"]["figures"])
+        if "operations" in results:
+            state.add_operations(results["operations"]["figures"])
+        if "breakdown" in results:
+            state.add_breakdown(results["breakdown"]["figures"])
         if "trace" in results:
             state.trace = f"{state.cell.folder}/{results['trace']['figures']['files'][-1]}"
 
@@ -183,6 +213,12 @@ class Execution:
         passes: tuple[Pass, ...] = ("time",)
         if state.memory is None:
             passes += ("memory",)
+        if measure.energy and self.given_power is None and state.energy is None and state.energy_reason is None:
+            passes += ("energy",)
+        if measure.operations and state.operations is None and state.operations_reason is None:
+            passes += ("operations",)
+        if recipe.trace.breakdown and state.breakdown is None and state.breakdown_reason is None:
+            passes += ("breakdown",)
         if recipe.profiling_dimensions.export_logs and state.trace is None and state.trace_reason is None:
             passes += ("trace",)
         return Job(
@@ -206,11 +242,12 @@ class Execution:
     def _finish(self) -> None:
         results = self.file.results
         start = results.environment.get("reference")
-        if any(state.samples for state in self.states.values()):
+        measured = [state.cell.variant for state in self.states.values() if state.samples]
+        if measured:
             self.display.status("reference workload")
-            end = self.workers.reference(self.recipe.variants[0].name, REFERENCE_SECONDS)
+            end = self.workers.reference(measured[0], REFERENCE_SECONDS)
             results.environment["reference_at_end"] = end
-            if start and end:
+            if start and end and start.get("threads") == end.get("threads"):
                 change = end["gflops"] / start["gflops"] - 1
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(warnings.reference_drift(change))
@@ -234,6 +271,7 @@ class Execution:
             ),
             environment={
                 **read_environment(),
+                "repository": read_repository(self.loaded.path.resolve().parent),
                 "threads": self.threads[self.recipe.variants[0].name],
                 "device": self.options.device,
                 "settings": {name: recorded_settings(count) for name, count in self.threads.items()},
@@ -270,8 +308,61 @@ class Execution:
             f"waveforms in memory to {output}",
             Path(audio).name if audio else "random data",
         )
+        self._put_energy(result)
+        if result.operations and result.latency_s:
+            reference = self._references.get(self.threads[state.cell.variant])
+            result.operations |= relate_to_peak(result.operations, result.latency_s.median, reference)
+            self._put_model_operations(state.cell.variant, result.operations)
         self.file.put(result)
         return result
+
+    def _put_energy(self, result: CellResult) -> None:
+        """With a power that the user gave, energy follows from the latency; without energy there is a reason."""
+        if result.latency_s is None:
+            return
+        if self.given_power is not None:
+            audio = result.input["seconds_of_audio"]
+            result.energy_j = asdict(energy_from_watts(self.given_power, result.latency_s.median, audio))
+        elif not self.recipe.measure.energy:
+            result.energy_reason = "the recipe has measure.energy: false"
+
+    def _put_model_operations(self, variant: str, operations: dict[str, Any]) -> None:
+        model = self.file.results.model(variant)
+        if model is not None and not model.operations:
+            model.operations = {
+                "macs_per_second_of_audio": operations["per_second"],
+                "uncounted": operations["uncounted"],
+            }
+
+    def _skip_variant(self, variant: str, reason: str) -> None:
+        """A variant that would change nothing, or cannot run here: it says so, instead of repeating other figures."""
+        for state in self.states.values():
+            if state.cell.variant == variant and state.skip is None:
+                state.skip = f"variant not supported: {reason}"
+                self._put(state)
+        for planned in [key for key in self._planned if key[1].variant == variant]:
+            self._planned.pop(planned)
+
+    def _ready(self, variant: str) -> None:
+        """Load a variant's model and measure the machine's peak with its number of threads, once each."""
+        try:
+            self.workers.ready(variant)
+        except (ModelError, WorkerError) as error:
+            self._fail_variant(variant, str(error))
+        except NotSupported as error:
+            self._skip_variant(variant, str(error))
+        else:
+            if self.threads[variant] not in self._references:
+                self._reference(variant)
+
+    def _reference(self, variant: str) -> dict[str, Any] | None:
+        """The machine's peak with the variant's number of threads."""
+        self.display.status("reference workload")
+        found = self.workers.reference(variant, REFERENCE_SECONDS)
+        if found is not None:
+            self._references[self.threads[variant]] = found
+            self.file.results.environment.setdefault("references", {})[str(self.threads[variant])] = found
+        return found
 
     def _fail_variant(self, variant: str, reason: str) -> None:
         """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on."""
@@ -281,7 +372,9 @@ class Execution:
                 self._put(state)
 
     def _forecast(self, variant: str) -> Forecast:
-        return Forecast(variant, self.states.values(), self.loaded.by_variant[variant])
+        model = self.file.results.model(variant)
+        window = model.window_s if model else None
+        return Forecast(variant, self.states.values(), self.loaded.by_variant[variant], window)
 
     def _reason_to_skip(self, cell: Cell) -> str | None:
         model = self.file.results.model(cell.variant)
@@ -315,3 +408,14 @@ class Execution:
         if text not in self.file.results.run.notes:
             self.file.results.run.notes.append(text)
         self.display.note(text)
+
+
+def _given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
+    """The power that the recipe names, for want of a sensor."""
+    measure = loaded.recipe.measure
+    if measure.watts is None and measure.idle_watts is None and measure.powertop is None:
+        return None
+    report = loaded.resolve_path(measure.powertop) if measure.powertop else None
+    given = find_sensor(device, watts=measure.watts, idle_watts=measure.idle_watts, powertop=report)
+    assert isinstance(given, GivenPower)
+    return given

@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
+from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
     from profiler.models.model import Model
+    from profiler.training.step import TrainingStep
 
-PATHS = ("folder", "architecture", "base")  # of a ModelRequest, as text on the way
+PATHS = ("folder", "file", "architecture", "base", "checkpoint")  # of a ModelRequest, as text on the way
 PR_SET_PDEATHSIG = 1
 FIRST_USE_SECONDS = 0.01
 OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
@@ -41,6 +43,7 @@ class Worker:
         self.channel = channel
         self.model: Model | None = None
         self.speech: Speech | None = None
+        self.step: TrainingStep | None = None
 
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
@@ -59,12 +62,13 @@ class Worker:
         try:
             self.channel.send(work())
         except ProfilerError as error:
-            self.channel.send({"event": "error", "user": error.exit_code == 2, "message": str(error)})
+            kind = "unsupported" if isinstance(error, NotSupported) else "user" if error.exit_code == 2 else "other"
+            self.channel.send({"event": "error", "kind": kind, "message": str(error)})
         except MemoryError:
-            self.channel.send({"event": "error", "user": False, "message": "out of memory"})
+            self.channel.send({"event": "error", "kind": "other", "message": "out of memory"})
         except Exception as error:
             traceback.print_exc()
-            self.channel.send({"event": "error", "user": False, "message": explain(error)})
+            self.channel.send({"event": "error", "kind": "other", "message": explain(error)})
         else:
             return True
         return False
@@ -75,10 +79,14 @@ class Worker:
         torch.set_num_threads(1)
         from profiler.audio import Speech
         from profiler.device import Device
+        from profiler.execution.conversion import convert_loaded
+        from profiler.measure.breakdown import find_parts
         from profiler.measure.parameters import count_parameters, size_bytes
         from profiler.measure.trace import prepare_profiler
         from profiler.models.load import load_model
         from profiler.models.model import ModelRequest
+        from profiler.recipe.schema import Training, Variant
+        from profiler.training.setup import begin_training, describe
 
         wanted = request["model"]
         for name in PATHS:
@@ -90,9 +98,19 @@ class Worker:
         self.model = load_model(model_request)
         audio = request["audio"]
         self.speech = Speech(Path(audio) if audio else None, self.model.rate)
+        if request["training"] is None:
+            find_parts(self.model, request["labels"])  # a label that matches nothing is a mistake of the recipe
+            parameters, size = count_parameters(self.model), size_bytes(self.model)
+        conversion = convert_loaded(self.model, Variant.model_validate(request["variant"]), self.speech)
+        if request["training"] is not None:
+            settings = Training.model_validate(request["training"])
+            self.step = begin_training(self.model, settings, Device(model_request.device))
+            find_parts(self.model, request["labels"])
+            parameters, size = count_parameters(self.model), size_bytes(self.model)
         # What is imported on first use is imported here, once, and not in every fork.
         self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
-        importlib.import_module("torch.autograd.profiler")
+        for name in ("torch.autograd.profiler", "profiler.measure.breakdown.rows", "profiler.measure.breakdown.spans"):
+            importlib.import_module(name)
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()
         gc.freeze()
@@ -102,15 +120,18 @@ class Worker:
                 "weights": self.model.weights,
                 "output": self.model.output,
                 "sample_rate": self.model.rate,
-                "parameters": count_parameters(self.model),
-                "size_bytes": size_bytes(self.model),
+                "window_s": self.model.window,
+                "parameters": parameters,
+                "size_bytes": conversion["bytes_after"] if conversion else size,
+                "conversion": conversion,
+                "training": describe(self.step) if self.step else None,
                 "notes": self.model.notes,
             },
         }
 
     def _job(self, job: Job) -> Message:
         before = os.times()
-        run_job(job, self.model, self.speech, self.channel.send)
+        run_job(job, self.model, self.speech, self.channel.send, self.step)
         after = os.times()
         return {"event": "done", "cpu_s": after.user + after.system - before.user - before.system}
 

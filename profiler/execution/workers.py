@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from profiler.device import Device
+from profiler.environment import available_memory
 from profiler.execution.channel import Message
 from profiler.execution.handle import JobFailed, OnEvent, WorkerHandle
 from profiler.execution.job import Job
@@ -20,6 +23,7 @@ from profiler.runs import make_folder
 
 LOADING_SECONDS = 3600.0  # a large model over a slow network; a hang is noticed all the same
 LOG = "worker.log"
+ROOM = 0.5  # of the machine's memory stays free while models of other variants are kept
 
 
 class Workers:
@@ -44,6 +48,7 @@ class Workers:
             return worker
         if worker is not None:
             self._discard(variant)
+        self._make_room()
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio
         make_folder(self.folder / variant)
@@ -53,16 +58,28 @@ class Workers:
         try:
             model = worker.load(
                 request_to_message(model_request(recipe, self.loaded.path.parent, self.device.name)),
+                self._variant(variant),
                 self.loaded.resolve_path(audio) if audio else None,
                 LOADING_SECONDS,
                 self.can_fork,
                 recipe.profiling_dimensions.export_logs,
+                recipe.trace.labels,
+                recipe.training.model_dump() if recipe.mode == "training" else None,
             )
         except BaseException:
             self._discard(variant)
             raise
         self.on_load(variant, {**model, "loading_s": time.perf_counter() - start})
         return worker
+
+    def _make_room(self) -> None:
+        """Idle models are let go where a new one could find too little memory; they are loaded again when needed."""
+        if self._workers and available_memory() < ROOM * psutil.virtual_memory().total:
+            self.close()
+
+    def _variant(self, name: str) -> Message:
+        found = next(variant for variant in self.loaded.recipe.variants if variant.name == name)
+        return found.model_dump(mode="json")
 
     def run(self, variant: str, job: Job, timeout: float, on_event: OnEvent) -> dict[str, Any]:
         """Do a job in a process of its own: a fork of the loaded worker, or a fresh worker."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import AudioError, ModelError
-from profiler.models.registry import check_source, check_type
+from profiler.models.registry import check_batches, check_source, check_training, check_type, check_weights, is_there
 from profiler.recipe.lines import Key
 from profiler.recipe.tags import is_served
 
@@ -20,7 +20,8 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
     model = values.get("pretrained_model")
     if isinstance(model, dict):
         kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
-        if isinstance(kind, str) and kind:
+        kind = kind if isinstance(kind, str) and kind else None
+        if kind:
             try:
                 check_type(kind)
             except ModelError as error:
@@ -29,10 +30,20 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
         if isinstance(source, str) and kind == "Module" and not trust and not is_served(source):
             sentence = f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
             wrong.append((("pretrained_model", "source"), sentence))
-        if isinstance(source, str) and source:
+        if isinstance(source, str) and source and kind:
             wrong += _check_folder(("pretrained_model", "source"), source, kind, base)
-        if isinstance(architecture, str):
+        if isinstance(architecture, str) and kind:
             wrong += _check_folder(("pretrained_model", "architecture"), f"{architecture}/", kind, base)
+        if kind:
+            wrong += _check_use(model, values.get("profiling_dimensions"), kind)
+        checkpoint = model.get("checkpoint")
+        if isinstance(checkpoint, str) and not (base / Path(checkpoint).expanduser()).is_file():
+            wrong.append((("pretrained_model", "checkpoint"), f"there is no file {base / checkpoint}"))
+        if checkpoint and kind not in (None, "Module"):
+            wrong.append((("pretrained_model", "checkpoint"), "only a class (type: Module) takes a checkpoint"))
+        if kind and values.get("mode") == "training":
+            wrong += _check_training(values, kind)
+    wrong += _check_dataset(values.get("dataset"), model, base)
     grid = values.get("profiling_dimensions")
     audio = grid.get("example_audio") if isinstance(grid, dict) else None
     if isinstance(audio, str) and audio not in ("None", "none"):
@@ -45,14 +56,76 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
     return wrong
 
 
-def _check_folder(key: Key, source: str, kind: Any, base: Path) -> list[tuple[Key, str]]:
+def _check_folder(key: Key, source: str, kind: str, base: Path) -> list[tuple[Key, str]]:
     try:
-        check_source(source, kind if isinstance(kind, str) else None, base)
+        check_source(source, kind, base)
     except ModelError as error:
         return [(key, str(error))]
     except OSError as error:
         return [(key, f"cannot be read: {error.strerror}")]
     return []
+
+
+def _check_use(model: dict[str, Any], grid: Any, kind: str) -> list[tuple[Key, str]]:
+    """What an interface cannot do: be without its weights, or take several recordings at once."""
+    wrong: list[tuple[Key, str]] = []
+    try:
+        check_weights(str(model.get("weights")), kind)
+    except ModelError as error:
+        wrong.append((("pretrained_model", "weights"), str(error)))
+    sizes = grid.get("batch_sizes") if isinstance(grid, dict) else None
+    try:
+        check_batches([size for size in sizes if isinstance(size, int)] if isinstance(sizes, list) else [], kind)
+    except ModelError as error:
+        wrong.append((("profiling_dimensions", "batch_sizes"), str(error)))
+    return wrong
+
+
+def _check_training(values: dict[str, Any], kind: str) -> list[tuple[Key, str]]:
+    """Can the interface be trained, with this loss, in these variants?"""
+    wrong: list[tuple[Key, str]] = []
+    training = values.get("training")
+    settings = training if isinstance(training, dict) else {}
+    loss = settings.get("loss", "auto")
+    try:
+        check_training(kind, loss if isinstance(loss, str) else "auto")
+    except ModelError as error:
+        wrong.append((("training", "loss") if "not with" in str(error) else ("pretrained_model", "type"), str(error)))
+    if settings.get("transducer_library") == "warprnnt_numba" and not is_there("warprnnt_numba"):
+        sentence = 'warprnnt_numba is not installed. Install it: pip install "speech-profiler[transducer]"'
+        wrong.append((("training", "transducer_library"), sentence))
+    variants = values.get("variants")
+    for number, variant in enumerate(variants if isinstance(variants, list) else ()):
+        given = variant if isinstance(variant, dict) else {}
+        for name in ("quantize", "compile", "precision"):
+            if given.get(name) not in (None, False, "float32"):
+                advice = "; set training.precision: bfloat16" if name == "precision" else ""
+                wrong.append((("variants", number, name), f"is for inference and does not go with training{advice}"))
+    return wrong
+
+
+def _check_dataset(dataset: Any, model: Any, base: Path) -> list[tuple[Key, str]]:
+    """Is it there, and can its batches be heard? What is in it is read once, before a run starts."""
+    if not isinstance(dataset, dict):
+        return []
+    wrong: list[tuple[Key, str]] = []
+    source, kind = dataset.get("source"), model.get("type") if isinstance(model, dict) else None
+    if isinstance(source, str) and source:
+        try:
+            if not (base / Path(source).expanduser()).exists():
+                wrong.append((("dataset", "source"), f"there is no file or folder {base / Path(source).expanduser()}"))
+        except OSError as error:
+            wrong.append((("dataset", "source"), f"cannot be read: {error.strerror}"))
+    by_length = [name for name in ("batch_seconds", "batch_frames") if dataset.get(name) is not None]
+    size = dataset.get("batch_size")
+    if isinstance(kind, str) and (by_length or (isinstance(size, int) and size > 1)):
+        try:
+            check_batches([2], kind)
+        except ModelError as error:
+            if "one recording" in str(error):
+                key = ("dataset", by_length[0] if by_length else "batch_size")
+                wrong.append((key, f"the interface {kind} hears one recording at a time; set batch_size: 1"))
+    return wrong
 
 
 def _check_audio(path: Path, read: bool) -> None:

@@ -32,7 +32,8 @@ from profiler.recipe.tags import check_tags
 from profiler.shipped import shipped_recipes
 
 RESOLVED_TAGS = ("!ref", "!copy", "!include:")
-SETTABLE = ("pretrained_model", "measure", "trace")
+NEW = "!new:"
+SETTABLE = ("pretrained_model", "measure", "trace", "training")
 
 
 @dataclass(frozen=True)
@@ -169,8 +170,9 @@ def _check(
     values: Any = None
     if runnable:
         try:
-            resolved = resolve_references(_Named(source.text, str(source.path)), nest(overrides))
-            values = _evaluated(_without_variables(_plain_values(resolved.getvalue()), source.outline))
+            resolved = resolve_references(_Named(source.text, str(source.path)), nest({**source.overrides, **settings}))
+            values = _without_variables(_plain_values(resolved.getvalue()), source.outline)
+            values = _evaluated(_named_class(values))
         except UserError:
             raise
         except Exception as error:
@@ -231,6 +233,19 @@ def _without_variables(values: Any, outline: Outline) -> Any:
     """HyperPyYAML recipes may define variables: keys of the top level that some !ref uses, and that we do not know."""
     variables = outline.referenced - set(Recipe.model_fields)
     return {name: value for name, value in values.items() if name not in variables}
+
+
+def _named_class(values: Any) -> Any:
+    """`source: !new:package.Class {...}` is the class and its arguments: built in the worker, not here."""
+    model = values.get("pretrained_model") if isinstance(values, dict) else None
+    source = model.get("source") if isinstance(model, dict) else None
+    if isinstance(model, dict) and isinstance(source, dict) and is_call(source):
+        tag, arguments = next(iter(source.items()))
+        if tag.startswith(NEW) and (arguments is None or isinstance(arguments, dict)):
+            model["source"] = tag[len(NEW) :]
+            model["overrides"] = {**(arguments or {}), **(model.get("overrides") or {})}
+            model.setdefault("type", "Module")
+    return values
 
 
 def _evaluated(values: Any) -> Any:

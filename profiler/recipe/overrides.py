@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -32,5 +33,5 @@ def nest(overrides: dict[str, Any]) -> dict[str, Any]:
             if not isinstance(inner, dict):
                 raise UserError(f"`{key}` is set as a section and as a value; keep one.")
             branch = inner
-        branch[last] = value
+        branch[last] = copy.deepcopy(value)  # a key below it may change it here, not in what was given
     return tree

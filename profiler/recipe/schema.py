@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from profiler.units import parse_bytes
 
@@ -43,9 +43,20 @@ class PretrainedModel(Section):
         description="keys of the model's own configuration to change (hyperparams.yaml or config.json); "
         "for a class, its arguments",
     )
-    input: Literal["waveform", "waveform_and_lengths"] = Field(
+    input: Literal["waveform", "waveform_and_lengths", "features", "features_and_lengths"] = Field(
         "waveform",
-        description="for a class: what its forward takes, [batch, samples] alone or with relative lengths [batch]",
+        description="for a class or a TorchScript file: what its forward takes, [batch, samples] or log-mel "
+        "[batch, frames, mels], alone or with lengths [batch]",
+    )
+    lengths: Literal["fractions", "counts"] = Field(
+        "fractions", description="how lengths are given: as fractions of the longest row, or as whole samples or frames"
+    )
+    mels: PositiveCount = Field(80, description="log-mel features of a frame, where the input is features")
+    sample_rate: PositiveCount | None = Field(
+        None, description="of a class or a TorchScript file; null: its attribute sample_rate, else 16000"
+    )
+    checkpoint: str | None = Field(
+        None, description="for a class: file with its state dict; null: the weights that its constructor makes"
     )
     tokens_per_second: PositiveSeconds = Field(
         5.3,
@@ -106,6 +117,13 @@ class Measure(Section):
         None, description="a memory size, such as 8 GB, for which to say the longest audio and the largest batch"
     )
     seed: int = Field(0, ge=0, description="order of cells, pieces of audio, random weights")
+    operations: bool = Field(True, description="count multiply-accumulates of each cell, in one call more")
+    energy: bool = Field(True, description="measure energy where the machine has a sensor, in a pass of its own")
+    watts: PositiveSeconds | None = Field(
+        None, description="mean power while the model runs, read from a meter, powertop or jtop, for want of a sensor"
+    )
+    idle_watts: PositiveSeconds | None = Field(None, description="power of the idle machine, beside watts or powertop")
+    powertop: str | None = Field(None, description="a report of powertop --csv, to take the power from")
 
     @field_validator("memory")
     @classmethod
@@ -118,27 +136,185 @@ class Measure(Section):
 class Schedule(Section):
     """Which steps of the traced pass are written, as in torch.profiler.schedule."""
 
-    wait: int = Field(0, ge=0)
-    warmup: int = Field(1, ge=0)
-    active: int = Field(1, ge=1)
-    repeat: int = Field(1, ge=1)
+    wait: int = Field(0, ge=0, description="calls before the profiler is at work")
+    warmup: int = Field(1, ge=0, description="calls under the profiler that are not written")
+    active: int = Field(1, ge=1, description="calls that are written")
+    repeat: int = Field(1, ge=1, description="how often all that is done; a trace each time")
 
 
 class Trace(Section):
-    """What the traced pass records. Each of these makes traces larger and the traced call slower."""
+    """Which parts of the model are told apart, and what the traced pass records; the latter makes traces larger."""
+
+    labels: dict[str, str | list[str]] = Field(
+        default_factory=dict,
+        description="names for parts of the model, each with a pattern of module names, such as "
+        "{encoder: encoder, self_attn: '*.self_attn'}; empty: the parts that the model says it has",
+    )
+    breakdown: bool = Field(True, description="time, memory and operations of each label, module and operator")
 
     shapes: bool = Field(False, description="input shapes of operators")
     stacks: bool = Field(False, description="Python source lines; multiplies the size of a trace")
     memory: bool = Field(True, description="allocations and frees over time")
     schedule: Schedule = Field(default_factory=lambda: Schedule())
 
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _names_with_patterns(cls, labels: Any) -> Any:
+        for name, given in labels.items() if isinstance(labels, dict) else ():
+            patterns = given if isinstance(given, list) else [given]
+            if not isinstance(name, str) or not name.strip() or name.startswith("(") or "|" in name:
+                raise ValueError(f"a label needs a name that starts with no bracket and has no `|`, got {name!r}")
+            if not patterns or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+                raise ValueError(
+                    f"expected for `{name}` a pattern of module names, such as '*.self_attn', or a list of them, "
+                    f"got {given!r}"
+                )
+        return labels
+
 
 class Variant(Section):
     """One way to run the model."""
 
-    name: Name
+    name: Name = Field(description="letters, digits and . _ + -; a folder of the run is named so")
+    quantize: Literal["dynamic", "static", "weight_only"] | None = Field(
+        None,
+        description="int8 weights; dynamic: activations too, scaled call by call; static: scaled once, by the sample "
+        "speech; weight_only: activations stay in float",
+    )
+    layers: Literal["linear", "linear_and_recurrent"] = Field(
+        "linear", description="which layers quantize touches; recurrent ones (LSTM, GRU) only with dynamic"
+    )
+    engine: Literal["x86", "fbgemm", "qnnpack", "onednn"] | None = Field(
+        None, description="whose int8 kernels dynamic and static use; null: those that torch takes on this machine"
+    )
+    precision: Literal["float32", "bfloat16", "float16"] | None = Field(None, description="of weights and activations")
+    compile: bool = Field(False, description="true: torch.compile on the parts of the model that are called")
+    attention: Literal["sdpa", "math", "eager"] | None = Field(
+        None,
+        description="sdpa: torch's fused kernels; math: the same function without them; "
+        "eager: the library's own steps, where it has them",
+    )
+    memory_format: Literal["channels_last"] | None = Field(
+        None, description="order of the weights of two-dimensional convolutions in memory"
+    )
     threads: PositiveCount | None = Field(None, description="CPU threads of one operation")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys of the recipe to change")
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Variant:
+        for wrong, sentence in self._conflicts():
+            if wrong:
+                raise ValueError(sentence)
+        return self
+
+    def _conflicts(self) -> list[tuple[bool, str]]:
+        recurrent = self.layers == "linear_and_recurrent"
+        return [
+            (
+                self.quantize is not None and self.precision in ("bfloat16", "float16"),
+                f"quantize starts from float32 weights and does not go with precision: {self.precision}; "
+                "make two variants of them",
+            ),
+            (
+                recurrent and self.quantize != "dynamic",
+                "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers",
+            ),
+            (
+                self.engine is not None and self.quantize not in ("dynamic", "static"),
+                f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine",
+            ),
+            (
+                self.compile and self.quantize == "static",
+                "compile does not go with quantize: static, whose layers torch.compile cannot see into",
+            ),
+            (
+                self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None),
+                "compile with quantize: dynamic converts linear layers alone and makes its own kernels; "
+                "leave out layers and engine",
+            ),
+        ]
+
+
+class Dataset(Section):
+    """Real lengths, measured in batches beside the grid, as training and evaluation draw them."""
+
+    source: str = Field(
+        min_length=1,
+        description="a manifest (CSV, JSON lines, lhotse, Kaldi), a folder of audio (with LibriSpeech's transcripts), "
+        "a Hugging Face data set on disk, or a file of shapes",
+    )
+    format: Literal["auto", "csv", "jsonl", "lhotse", "kaldi", "folder", "huggingface", "shapes"] = Field(
+        "auto", description="what the source is; auto: told from its name and its first lines"
+    )
+    order: Literal["corpus", "shuffled", "sorted"] = Field(
+        "corpus", description="of utterances before they are put in batches; sorted: by length, shortest first"
+    )
+    batch_size: PositiveCount | None = Field(None, description="utterances in a batch; 1 where nothing else is said")
+    batch_seconds: PositiveSeconds | None = Field(
+        None, description="instead of batch_size: up to so many seconds of audio in a batch, padding included"
+    )
+    batch_frames: PositiveCount | None = Field(
+        None, description="instead of batch_size: up to so many frames in a batch, padding included"
+    )
+    frames_per_second: PositiveSeconds = Field(100.0, description="how many frames a second has, for batch_frames")
+    limit: PositiveCount | None = Field(
+        None, description="at most so many utterances, in whole batches spread evenly over their lengths; null: all"
+    )
+    seed: int = Field(0, ge=0, description="of the shuffled order, and of the intervals of error rates")
+    on_error: Literal["fail", "skip"] = Field(
+        "fail", description="entries that cannot be used; fail: nothing is run, skip: they are counted and named"
+    )
+    transcripts: Literal["score", "ignore"] = Field(
+        "score",
+        description="score: where the set has transcripts and the model writes text, word and character error rates; "
+        "ignore: audio and lengths alone",
+    )
+    normalise: Literal["none", "basic", "english"] = Field(
+        "basic",
+        description="of both texts before they are compared; basic: lower case, no punctuation; "
+        "english: also numbers, spelling and contractions, as the open leaderboards do it",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_batch(self) -> Dataset:
+        given = [name for name in ("batch_size", "batch_seconds", "batch_frames") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} contradict each other; keep one")
+        if self.limit is not None and self.limit < (self.batch_size or 1):
+            raise ValueError(f"limit: {self.limit} is less than one batch (batch_size: {self.batch_size})")
+        return self
+
+
+class Training(Section):
+    """What a training step is made of, with mode: training."""
+
+    loss: Literal["auto", "ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"] = Field(
+        "auto", description="what is minimised; auto: what the model is made for"
+    )
+    transducer_library: Literal["auto", "torchaudio", "warprnnt_numba", "torch"] = Field(
+        "auto",
+        description="whose transducer loss is run; auto: torchaudio's where its native library loads, else on a GPU "
+        "warprnnt_numba's, else the one in plain torch that comes with the profiler",
+    )
+    optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="torch's own, with its defaults")
+    learning_rate: PositiveSeconds = Field(1e-4, description="the same in every step")
+    clip_norm: PositiveSeconds | None = Field(
+        5.0, description="gradients are scaled down to this norm; null: they are not"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of the forward pass; bfloat16: by autocast, weights and loss stay in float32"
+    )
+    targets_per_second: PositiveSeconds = Field(
+        5.3, description="tokens of a target per second of audio, where no data set says how many there are"
+    )
+    vocabulary: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        500, description="tokens of the output layer that is added where a model has none, the blank included"
+    )
+    head: bool | None = Field(
+        None,
+        description="for a class or a TorchScript file; false: its output is scores of tokens, the first one the "
+        "blank; else a linear output layer is added",
+    )
 
 
 class Recipe(Section):
@@ -146,8 +322,13 @@ class Recipe(Section):
 
     pretrained_model: PretrainedModel
     profiling_dimensions: ProfilingDimensions
+    mode: Literal["inference", "training"] = Field(
+        "inference", description="training: whole steps are measured, of forward, loss, backward and optimizer"
+    )
+    training: Training = Field(default_factory=lambda: Training(), description="what a training step is made of")
     measure: Measure = Field(default_factory=lambda: Measure())
     trace: Trace = Field(default_factory=lambda: Trace())
+    dataset: Dataset | None = Field(None, description="real lengths to measure beside the grid")
     variants: list[Variant] = Field(default_factory=lambda: [Variant(name="float32")], min_length=1)
 
     @field_validator("variants")

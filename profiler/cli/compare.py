@@ -1,0 +1,187 @@
+"""Compare runs: which cells are faster, which slower, what else changed, what differs. The first run is the baseline.
+
+  profile.py compare RUN RUN                         two runs of a recipe, cell by cell
+  profile.py compare RUN --variants float32 int8     two variants of one run
+  profile.py compare RUN RUN --fail-over 5%          exit status 3 when a cell got slower by more than 5 %
+
+Needs no model and no torch. Exit status: 0, 3 with --fail-over and a significant regression, 2 wrong input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from pathlib import Path
+
+from profiler.cli.options import add_json, add_logdir
+from profiler.comparison import compare_results
+from profiler.comparison.decide import LEAST
+from profiler.comparison.result import Comparison
+from profiler.errors import StorageError, UserError
+from profiler.opening import open_as_much
+from profiler.results import Results, write_atomically
+
+REGRESSION = 3  # exit status
+FORMATS = ("terminal", "markdown", "html", "json")
+SUFFIXES = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json", ".txt": "terminal"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="a run's folder, its id, latest, a log folder (its latest run), or a FILE.zip; the baseline first",
+    )
+    add_logdir(parser)
+    parser.add_argument(
+        "--variants", nargs=2, metavar=("A", "B"), help="A of the baseline against B of the others, or of the same run"
+    )
+    parser.add_argument(
+        "--least",
+        metavar="PERCENT",
+        default=f"{LEAST:.0%}",
+        help="smaller differences do not count (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--fail-over", metavar="PERCENT", help="exit with 3 when a cell is slower by more than this, or fails now"
+    )
+    parser.add_argument(
+        "--across-machines", action="store_true", help="judge speed across machines, with ratios at equal machine speed"
+    )
+    parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of --output, else terminal")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file (.md, .html, .json) instead")
+    add_json(parser, "the comparison")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    least = parse_percent("--least", arguments.least)
+    over = parse_percent("--fail-over", arguments.fail_over) if arguments.fail_over is not None else None
+    style = _format(arguments)
+    variants = tuple(arguments.variants) if arguments.variants else None
+    runs, problems = _read(arguments.runs, arguments.logdir)
+    comparison = None
+    if runs and (len(runs) > 1 or len(arguments.runs) == 1):
+        comparison, unpaired = _compare(runs, variants, arguments.across_machines, least)
+        problems += unpaired
+    if comparison is not None:
+        _show(render(comparison, style), arguments.output)
+        problems += _unjudged(comparison) if over is not None else []
+    if problems:
+        raise UserError("\n".join(problems))
+    assert comparison is not None
+    return _exit_status(comparison, over)
+
+
+def parse_percent(option: str, text: str) -> float:
+    """'5%', '5 %' or '5' -> 0.05."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", text)
+    if match is None or float(match[1]) >= 1000:
+        raise UserError(f"{option} {text}: expected a percentage from 0 to 999, such as 5%.")
+    return float(match[1]) / 100
+
+
+def render(comparison: Comparison, style: str) -> str:
+    """In one of the FORMATS."""
+    if style == "json":
+        return comparison.model_dump_json(indent=1) + "\n"
+    if style == "html":
+        from profiler.report.comparison.page import render_page
+
+        return render_page(comparison)
+    from profiler.report.comparison.text import render_markdown, render_terminal
+
+    return render_markdown(comparison) if style == "markdown" else render_terminal(comparison)
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    if arguments.json:
+        return "json"
+    if arguments.format is not None:
+        return str(arguments.format)
+    if arguments.output is None:
+        return "terminal"
+    suffix = arguments.output.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UserError(f"--output {arguments.output}: say --format, or end the name in {', '.join(SUFFIXES)}.")
+    return SUFFIXES[suffix]
+
+
+def _read(names: list[str], logdir: Path) -> tuple[list[Results], list[str]]:
+    """What can be read of the runs, and what is wrong. Without the baseline there is nothing to say."""
+    runs, problems = [], []
+    for number, name in enumerate(names):
+        try:
+            results, problem = open_as_much(name, logdir)
+        except UserError as error:
+            if number == 0:
+                raise
+            problems.append(str(error))
+        else:
+            runs.append(results)
+            problems += [problem] if problem else []
+    return runs, problems
+
+
+def _compare(
+    runs: list[Results], variants: tuple[str, str] | None, across_machines: bool, least: float
+) -> tuple[Comparison | None, list[str]]:
+    """Run by run, so that one that does not fit leaves the others to be shown."""
+    if len(runs) == 1:
+        return compare_results(runs, variants, across_machines, least), []
+    comparison, problems = None, []
+    for other in runs[1:]:
+        try:
+            found = compare_results([runs[0], other], variants, across_machines, least)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        if comparison is None:
+            comparison = found
+        else:
+            comparison.others += found.others
+    return comparison, problems
+
+
+def _unjudged(comparison: Comparison) -> list[str]:
+    """Where nothing was judged, `no regression` would be a lie."""
+    return [
+        f"--fail-over: the speed of {other.run.id} could not be judged"
+        + ("." if other.judged else ": it comes from another machine. Run both on one, or add --across-machines.")
+        for other in comparison.others
+        if all(cell.speed.verdict == "not judged" for cell in other.cells) and not other.newly_failed
+    ]
+
+
+def _show(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, text)
+    except (OSError, StorageError) as error:
+        raise UserError(f"Cannot write {output}: {getattr(error, 'strerror', None) or error}.") from None
+    print(f"Wrote {output}.", file=sys.stderr)
+
+
+def _exit_status(comparison: Comparison, over: float | None) -> int:
+    if over is None:
+        return 0
+    found = comparison.regressions(over)
+    for other in comparison.others:
+        seen = [cell.speed.detectable for cell in other.cells if cell.speed.detectable is not None]
+        blind = [value for value in seen if value > 1.0 + max(over, LEAST)]
+        if len(blind) > len(seen) / 2:
+            least = statistics.median(seen) - 1.0
+            print(
+                f"profile.py: {other.run.id}: in most cells a slowdown below {least:.0%} could not have been seen; "
+                "more rounds would (measure.rounds).",
+                file=sys.stderr,
+            )
+    for cell in found:
+        what = "fails now" if cell.status[1] == "failed" else f"is {(cell.speed.ratio or 1) - 1:.0%} slower"
+        print(f"profile.py: regression: {cell.variants[1]} {cell.label} {what}.", file=sys.stderr)
+    return REGRESSION if found else 0

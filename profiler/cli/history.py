@@ -1,0 +1,85 @@
+"""Show a figure of a recipe over its runs, as a table and a plot, with level shifts marked.
+
+  profile.py history wav2vec2                                the real-time factor of its largest cell
+  profile.py history wav2vec2 --figure memory --cell 2s_x1   another figure, of a cell of your choice
+  profile.py history wav2vec2 from-the-jetson/ --by commit   with runs of another machine, a point a commit
+
+Runs of other machines may lie in the log folder, or be given as paths; each machine has a series of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from profiler.cli.options import add_json, add_logdir
+from profiler.errors import UserError
+from profiler.history.figures import FIGURES, find_figure
+from profiler.history.runs import runs_of
+from profiler.history.series import Asked, Series, choose_cell, make_series, parse_cell
+from profiler.nearest import nearest
+from profiler.report.history import history_tables, history_title
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="a recipe's name or file")
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="further runs: their folders, or a folder of runs")
+    add_logdir(parser)
+    parser.add_argument(
+        "--figure", metavar="NAME", default="rtf", help=f"one of {', '.join(FIGURES)} (default: %(default)s)"
+    )
+    parser.add_argument("--cell", metavar="CELL", help="such as 2s_x1 (default: the largest that most runs have)")
+    parser.add_argument("--variant", metavar="NAME", help="one variant only")
+    parser.add_argument("--by", choices=("date", "commit"), default="date", help="a point a run, or a point a commit")
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="where the plot goes, .png and .svg (default: in the log folder)"
+    )
+    add_json(parser, "the series")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    figure = find_figure(arguments.figure)
+    cell = parse_cell(arguments.cell) if arguments.cell else None
+    runs, problems = runs_of(arguments.recipe, arguments.logdir, arguments.runs)
+    variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))
+    if arguments.variant is not None and arguments.variant not in variants:
+        raise UserError(f"No run has the variant `{arguments.variant}`.{nearest(arguments.variant, variants)}")
+    asked = Asked(figure, cell, arguments.variant, arguments.by)
+    asked = replace(asked, cell=choose_cell(runs, asked))
+    series, without = make_series(runs, asked)
+    if not series:
+        reason = f"None of {len(runs)} run(s) has a figure `{figure.name}`; they were made without it."
+        raise UserError("\n".join([reason, *problems]))
+    title = history_title(arguments.recipe, asked)
+    if arguments.json:
+        print(json.dumps({"title": title, "series": [_plain(each) for each in series]}, indent=1))
+    else:
+        print("\n\n".join(table.markdown() for table in history_tables(title, series, asked)))
+        if without:
+            print(f"\n{without} of {len(runs)} run(s) have no such figure and are left out.")
+    _draw(arguments, series, asked, title)
+    if problems:
+        raise UserError("\n".join(["Some runs could not be read and are left out:", *problems]))
+    return 0
+
+
+def _plain(series: Series) -> dict[str, object]:
+    return asdict(series) | {"shifts": [asdict(shift) | {"ratio": shift.ratio} for shift in series.shifts]}
+
+
+def _draw(arguments: argparse.Namespace, series: list[Series], asked: Asked, title: str) -> None:
+    from profiler.report.plots.history import draw_history
+
+    name = Path(arguments.recipe).name.removesuffix(".yaml").replace(".", "-")
+    path = arguments.output or arguments.logdir / f"history-{name}-{asked.figure.name}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        png, svg = draw_history(series, asked, title, path)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the plot {path}: {error.strerror}. Choose another place with --output."
+        ) from None
+    print(f"Plot: {png} and {svg.name}", file=sys.stderr if arguments.json else sys.stdout)

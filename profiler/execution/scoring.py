@@ -1,0 +1,140 @@
+"""What the models of a run wrote, kept line by line as it comes, and the error rates made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from profiler.accuracy import transcripts
+from profiler.accuracy.result import left_out, put_differences, put_rates
+from profiler.accuracy.score import Score, score
+from profiler.accuracy.transcripts import Transcript
+from profiler.dataset.items import Utterance
+from profiler.dataset.plan import DatasetPlan
+from profiler.execution.dataset_state import DatasetState
+from profiler.results import Accuracy, DatasetResult, Model
+
+RANDOM = "random weights"
+NOT_REACHED = "not heard yet"
+
+
+@dataclass
+class Scoring:
+    """The texts of each variant, what stood against others, and the scores so far."""
+
+    plan: DatasetPlan
+    folder: Path
+    texts: dict[str, dict[str, Transcript]]
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)  # utterances that failed by themselves
+    changed: dict[str, set[str]] = field(default_factory=dict)  # those that got another text in a later round
+    not_text: set[str] = field(default_factory=set)  # variants
+    scores: dict[str, Score] = field(default_factory=dict)
+    records: dict[str, Accuracy] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> Scoring:
+        """Takes up what an interrupted run has kept."""
+        made = cls(plan, folder, {variant: {} for variant in variants}, records={one.variant: one for one in earlier})
+        for variant in variants:
+            path = folder / variant / transcripts.FILE
+            if path.exists():
+                made.texts[variant] = transcripts.read(path)
+                made._score(variant)
+        return made
+
+    def keep(self, variant: str, event: dict[str, Any], batch: int) -> None:
+        """The texts that a worker reports of a call; those of the first round count, later ones are compared."""
+        if "texts" not in event:
+            return
+        if event["texts"] is None:
+            self.not_text.add(variant)
+            return
+        known, new = self.texts[variant], []
+        utterances = {utterance.id: utterance for utterance in self.plan.batches[batch]}
+        for name, text in zip(event["ids"], event["texts"], strict=True):
+            if name not in known:
+                new.append(_transcript(utterances[name], text, event["latency"], batch, len(event["ids"])))
+            elif known[name].hypothesis != text:
+                self.changed.setdefault(variant, set()).add(name)
+        if new:
+            transcripts.append(self.folder / variant / transcripts.FILE, new)
+            known |= {transcript.id: transcript for transcript in new}
+            self.scores.pop(variant, None)
+
+    def refuse(self, variant: str, name: str, reason: str) -> None:
+        self.refused.setdefault(variant, {})[name] = reason
+
+    def missing(self, state: DatasetState) -> list[tuple[int, int]]:
+        """(batch, place) of the utterances that have no text because their batch failed or did not fit."""
+        known = {*self.texts[state.variant], *self.refused.get(state.variant, {}), *state.unreadable}
+        return [
+            (index, place)
+            for index, batch in enumerate(state.batches)
+            if (batch.failure is not None or batch.skip is not None) and len(batch.utterances) > 1
+            for place, utterance in enumerate(batch.utterances)
+            if utterance.id not in known
+        ]
+
+    def record(self, state: DatasetState, result: DatasetResult, model: Model | None) -> Accuracy | None:
+        """The variant's entry in the results; None where the set has no transcripts."""
+        if not self.plan.scored and self.plan.unscored_reason is None:
+            return None
+        settings, variant = self.plan.settings, state.variant
+        record = Accuracy(
+            variant=variant,
+            dataset=self.plan.name,
+            of_utterances=self.plan.drawn["utterances"],
+            normalisation=settings.normalise,
+            rtf=result.rtf,
+            rtf_percentiles=result.rtf_percentiles,
+            references=self.plan.references,
+        )
+        record.reason = self._reason(state, result, model)
+        if record.reason is None:
+            record.transcripts = f"{variant}/{transcripts.FILE}"
+            record.left_out = left_out(self._left_out(state))
+            record.changed_texts = len(self.changed.get(variant, ()))
+            self._score(variant)
+            put_rates(record, self.scores.get(variant), settings.normalise, settings.seed)
+        self.records[variant] = record
+        put_differences(list(self.records.values()), self.scores, settings.seed)
+        return record
+
+    def _score(self, variant: str) -> None:
+        """Anew only where texts have come since."""
+        if variant not in self.scores:
+            found = score(self.texts[variant].values(), self.plan.settings.normalise)
+            if found:
+                self.scores[variant] = found
+
+    def _reason(self, state: DatasetState, result: DatasetResult, model: Model | None) -> str | None:
+        """Why a variant gets no error rate."""
+        if self.plan.unscored_reason is not None:
+            return self.plan.unscored_reason
+        if model is not None and model.weights == "random":
+            return RANDOM
+        if state.variant in self.not_text or (model is not None and model.weights == "no"):
+            return f"the model's final output is {model.output if model else 'something else'}, not text"
+        if not self.texts[state.variant]:
+            return result.reason or "no utterance was heard"
+        return None
+
+    def _left_out(self, state: DatasetState) -> dict[str, str]:
+        """{id: reason} of what was drawn and has no text."""
+        known, refused = self.texts[state.variant], self.refused.get(state.variant, {})
+        return {
+            utterance.id: refused.get(utterance.id)
+            or (f"cannot be read: {state.unreadable[utterance.id]}" if utterance.id in state.unreadable else None)
+            or batch.failure
+            or batch.skip
+            or NOT_REACHED
+            for batch in state.batches
+            for utterance in batch.utterances
+            if utterance.id not in known
+        }
+
+
+def _transcript(utterance: Utterance, text: str, latency: float, batch: int, batch_size: int) -> Transcript:
+    assert utterance.text is not None
+    return Transcript(utterance.id, utterance.text, text, utterance.seconds, latency, batch, batch_size)
