@@ -7,11 +7,18 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+# Threads that wait for one another by spinning make a busy machine tens of times slower. Tests assert no speed, so
+# theirs sleep. It is read once, when torch is loaded: hence before anything that imports it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 from tests import tiny
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 
 class TinyModel(NamedTuple):
@@ -46,6 +53,31 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tiny
         return made[name]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    from tests import browser as browsers
+
+    found = browsers.installed()
+    if found is None:
+        pytest.skip(browsers.MISSING)
+    started = browsers.start(*found, tmp_path_factory.mktemp("chromium"))
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def browser(_chromium: Chrome) -> Chrome:
+    """A headless Chromium that reaches this machine alone, on an empty page; see tests/browser.py for what it asked."""
+    from tests import browser as browsers
+
+    _chromium.get("about:blank")
+    browsers.prefer(_chromium, "light")
+    _chromium.set_window_size(1280, 900)
+    browsers.requests_of(_chromium)  # what the test before left
+    browsers.errors_of(_chromium)
+    return _chromium
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import torch
 
@@ -84,3 +85,53 @@ class Threaded(torch.nn.Module):
         thread.start()
         thread.join()
         return kept[0]
+
+
+class Part(torch.nn.Module):
+    """Takes a known time, and notes in a file, with its process, whether anyone watches the calls of modules."""
+
+    def __init__(self, seconds: float, notes: str | None = None) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.notes = notes
+
+    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+        if self.notes is not None:
+            watched = torch.nn.modules.module._global_forward_hooks
+            with Path(self.notes).open("a") as file:
+                file.write(f"{os.getpid()} {'watched' if watched else 'bare'}\n")
+        time.sleep(self.seconds)
+        return waveforms
+
+
+class Parts(torch.nn.Module):
+    """An encoder of two layers and a head: three parts, of which a layer takes three times as long as the head."""
+
+    def __init__(self, seconds: float = 0.004, notes: str | None = None) -> None:
+        super().__init__()
+        self.encoder = torch.nn.Sequential(Part(3 * seconds), Part(3 * seconds))
+        self.head = Part(seconds, notes)
+
+    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.head(self.encoder(waveforms))
+        return output
+
+
+class Talker(torch.nn.Module):
+    """Writes a word for each fifth of a second of a row; ends the process on a row of `deadly` seconds or more."""
+
+    WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+    def __init__(self, deadly: float = 1e9, loud: bool = False, pause: float = 0.0) -> None:
+        super().__init__()
+        self.learned = torch.nn.Parameter(torch.zeros(1))
+        self.deadly = deadly
+        self.loud = loud
+        self.pause = pause
+
+    def forward(self, waveforms: torch.Tensor, lengths: torch.Tensor) -> list[str]:
+        time.sleep(self.pause)
+        if waveforms.shape[1] >= self.deadly * 16000:
+            os.kill(os.getpid(), signal.SIGKILL)
+        texts = [" ".join(self.WORDS[: round(length / 3200)]) for length in lengths.tolist()]
+        return [text.upper() + "!" for text in texts] if self.loud else texts

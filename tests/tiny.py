@@ -44,12 +44,36 @@ CRDNN = {
 }
 FRENCH = {"encoder_dim": 16, "dnn_neurons": 16, "output_neurons": 10, "wav2vec2": WAV2VEC2}
 
-# Shipped recipe -> what to set in its model's own configuration to make it tiny.
-SHRUNK_RECIPES: dict[str, dict[str, Any]] = {
-    "wav2vec2": WAV2VEC2,
-    "hubert": WAV2VEC2,
-    "crdnn": CRDNN,
-    "wav2vec2-commonvoice-fr": FRENCH,
+ECAPA = {
+    "n_mels": 8,
+    "channels": [16, 16, 16, 16, 48],
+    "attention_channels": 4,
+    "se_channels": 4,
+    "embedding_size": 8,
+    "out_n_neurons": 5,
+}
+LANGUAGE_ID = ECAPA | {"lin_neurons": 8}
+VAD = {"n_mels": 8, "cnn1_channels": 4, "cnn2_channels": 4, "rnn_neurons": 4, "dnn_neurons": 4}
+SEPFORMER = {"encoder_channels": 16, "chunk_frames": 50, "transformer_layers": 1, "attention_heads": 2, "d_ffn": 32}
+ENHANCEMENT = {"n_fft": 128, "win_length": 8, "hop_length": 4, "rnn_neurons": 8, "dnn_neurons": 8}
+
+CONFORMER = {
+    "n_mels": 8,
+    "cnn_channels": [4, 4],
+    "cnn_features": 8,
+    "d_model": 16,
+    "nhead": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "d_ffn": 32,
+    "kernel_size": 5,
+    "dropout": 0.0,
+    "output_neurons": 20,
+    "lm_d_model": 16,
+    "lm_nhead": 2,
+    "lm_layers": 1,
+    "lm_d_ffn": 32,
+    "beam_size": 4,
 }
 
 # Whisper always takes 30 s at a time, 1500 frames, whatever its size.
@@ -63,7 +87,7 @@ WHISPER = {
     "decoder_ffn_dim": 32,
     "num_mel_bins": 8,
     "max_source_positions": 1500,
-    "max_target_positions": 120,
+    "max_target_positions": 448,
 }
 # In the order in which Whisper numbers them.
 WHISPER_TOKENS = (
@@ -77,6 +101,23 @@ WHISPER_TOKENS = (
     "<|nospeech|>",
     "<|notimestamps|>",
 )
+WHISPER_TIMES = 1501  # after these, one for each 20 ms of the 30 s
+# The same sizes for the shipped Whisper, with a vocabulary small enough for them; its features stay as they are.
+SHIPPED_WHISPER = {
+    **WHISPER,
+    "num_mel_bins": 80,
+    "vocab_size": 100,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 1,
+    "lang_to_id": {"<|en|>": 2},
+    "task_to_id": {"transcribe": 4, "translate": 3},
+    "prev_sot_token_id": 6,
+    "no_timestamps_token_id": 8,
+    "begin_suppress_tokens": [0],
+    "suppress_tokens": [5, 6, 7],
+}
 
 
 def recipe_text(
@@ -140,14 +181,18 @@ def save_whisper(folder: Path) -> dict[str, Any]:
     end, start = numbers["<|endoftext|>"], numbers["<|startoftranscript|>"]
     config = transformers.WhisperConfig(
         **WHISPER,
-        vocab_size=len(letters) + len(numbers),
+        vocab_size=len(letters) + len(numbers) + WHISPER_TIMES,
+        begin_suppress_tokens=[letters["Ġ"], end],
         pad_token_id=end,
         bos_token_id=end,
         eos_token_id=end,
         decoder_start_token_id=start,
     )
     model = _seeded(lambda: transformers.WhisperForConditionalGeneration(config))
-    model.generation_config.max_length = 20
+    generation = model.generation_config
+    generation.max_length = 20
+    generation.no_timestamps_token_id = numbers["<|notimestamps|>"]
+    generation._from_model_config = False  # else the library reads only what a model's configuration may have
     model.save_pretrained(folder)
     tokenizer = transformers.WhisperTokenizer(vocab=letters, merges=[])
     tokenizer.add_special_tokens({"additional_special_tokens": list(WHISPER_TOKENS)})
@@ -172,6 +217,50 @@ def save_french(folder: Path) -> dict[str, Any]:
     config.write_text(json.dumps(json.loads(config.read_text()) | WAV2VEC2))
     sizes = {key: value for key, value in FRENCH.items() if key != "wav2vec2"}
     return _save_speechbrain(name, sizes, folder)
+
+
+def save_ecapa(folder: Path) -> dict[str, Any]:
+    """The shipped speaker embedding, tiny, with the labels of its speakers."""
+    return _save_speechbrain("spkrec-ecapa-voxceleb", ECAPA, folder)
+
+
+def save_language_id(folder: Path) -> dict[str, Any]:
+    """The shipped language identification, tiny, with the labels of its languages."""
+    return _save_speechbrain("lang-id-voxlingua107-ecapa", LANGUAGE_ID, folder)
+
+
+def save_vad(folder: Path) -> dict[str, Any]:
+    return _save_speechbrain("vad-crdnn-libriparty", VAD, folder)
+
+
+def save_sepformer(folder: Path) -> dict[str, Any]:
+    return _save_speechbrain("sepformer-wsj02mix", SEPFORMER, folder)
+
+
+def save_spectral_mask(folder: Path) -> dict[str, Any]:
+    """The shipped MetricGAN+ generator, tiny."""
+    return _save_speechbrain("metricgan-plus-voicebank", ENHANCEMENT, folder)
+
+
+WAVEFORM_HYPERPARAMS = """
+sample_rate: 16000
+enhance_model: !new:speechbrain.lobes.models.EnhanceResnet.EnhanceResnet
+    n_fft: 128
+    win_length: 8
+    hop_length: 4
+    channel_counts: [4, 4]
+    dense_nodes: 8
+modules:
+    enhance_model: !ref <enhance_model>
+pretrainer: !new:speechbrain.utils.parameter_transfer.Pretrainer
+    loadables:
+        enhance_model: !ref <enhance_model>
+"""
+
+
+def save_waveform_enhancement(folder: Path) -> dict[str, Any]:
+    """SpeechBrain's wide ResNet for enhancement, waveform in, waveform out."""
+    return _save_speechbrain(WAVEFORM_HYPERPARAMS, {}, folder)
 
 
 WHISPER_HYPERPARAMS = """
@@ -207,7 +296,7 @@ def _save_speechbrain(description: str, sizes: dict[str, Any], folder: Path) -> 
     import torch
     from hyperpyyaml import load_hyperpyyaml
 
-    from profiler.models.speechbrain import _backbones_without_weights
+    from profiler.models.backbones import backbones_without_weights
 
     ensure_torchaudio()
     shipped = ARCHITECTURES / description / "hyperparams.yaml"
@@ -218,17 +307,22 @@ def _save_speechbrain(description: str, sizes: dict[str, Any], folder: Path) -> 
         text, found = re.subn(rf"(?m)^{key}: .*$", f"{key}: {json.dumps(value)}", text)
         assert found == 1, key
     target.write_text(text, encoding="utf-8")
-    with _backbones_without_weights(), target.open(encoding="utf-8") as file:
-        hparams = _seeded(lambda: load_hyperpyyaml(file, {"architecture_folder": str(folder)}))
+    with backbones_without_weights(), target.open(encoding="utf-8") as file:
+        place = {"architecture_folder": str(folder)} if "\narchitecture_folder:" in text else {}
+        hparams = _seeded(lambda: load_hyperpyyaml(file, place))
     saved = {}
     for name, part in hparams["pretrainer"].loadables.items():
-        path = folder / f"{name}.ckpt"
+        path = Path(hparams["pretrainer"].paths.get(name, folder / f"{name}.ckpt"))
         if hasattr(part, "_save"):  # mean and spread of the features; other than those that are there without a file
             size = len(part.glob_mean)
             statistics = {"count": 7, "glob_mean": torch.arange(size) / 10, "glob_std": torch.full((size,), 2.0)}
             part._load_statistics_dict(statistics)
             part._save(path)
             saved[name] = statistics
+        elif hasattr(part, "lab2ind"):  # names of classes
+            part.update_from_iterable(f"label {number}" for number in range(hparams["out_n_neurons"]))
+            part.save(path)
+            saved[name] = dict(part.lab2ind)
         else:
             torch.save(part.state_dict(), path)
             saved[name] = _state(part)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from profiler.audio import Speech
+from profiler.errors import ModelError
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from tests import tiny
@@ -77,22 +78,40 @@ def test_steps_do_not_depend_on_the_weights_that_were_drawn(seed: int, tiny_mode
 
 
 @pytest.mark.parametrize("rate", [3, 5.3, 10])
-def test_a_transformers_decoder_takes_the_steps_of_speech(
-    rate: float, tiny_model: GetTiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load(tiny_model("whisper"), rate=rate)
-    original, lengths = model.module.generate, []
-
-    def generate(**arguments: Any) -> Any:
-        ids = original(**arguments)
-        lengths.append(tuple(ids.shape))
-        return ids
-
-    monkeypatch.setattr(model.module, "generate", generate)
-    for seconds, rows in ((0.5, 1), (1, 3), (2, 1), (3.7, 2)):
-        run(model, seconds, rows)
-        assert lengths.pop() == (rows, math.ceil(seconds * rate))
+def test_a_search_that_asks_ctc_and_a_transformer_takes_the_steps_of_speech(rate: float) -> None:
+    folder = tiny.ARCHITECTURES / "asr-conformer-transformerlm-librispeech"
+    model = load(TinyModel(folder, "EncoderDecoderASR", {}), rate=rate, overrides=tiny.CONFORMER)
+    asked: list[str] = []
+    for name in ("language_model", "ctc"):
+        model.module.mods[name].register_forward_hook(lambda *_, name=name: asked.append(name))
+    for seconds, rows in ((0.5, 1), (1, 3), (3.7, 2)):
+        asked.clear()
+        with counting_steps(model) as calls:
+            texts = run(model, seconds, rows)
+        assert len(calls) == math.ceil(seconds * rate), (seconds, rows)
+        assert asked.count("language_model") == len(calls), "at every step"
+        assert asked.count("ctc") == 1, "once for the whole recording"
+        assert len(texts) == rows
     assert model.notes == [SPEECH_LIKE.format(rate)]
+
+
+def test_more_steps_than_ctc_has_frames_are_refused() -> None:
+    folder = tiny.ARCHITECTURES / "asr-conformer-transformerlm-librispeech"
+    model = load(TinyModel(folder, "EncoderDecoderASR", {}), rate=30, overrides=tiny.CONFORMER)
+    with pytest.raises(ModelError, match=r"30 steps are more than the 26 frames of 1 s: lower .*tokens_per_second"):
+        run(model, 1, 1)
+
+
+@pytest.mark.parametrize("rate", [3, 5.3, 10])
+def test_a_transformers_decoder_takes_the_steps_of_speech(rate: float, tiny_model: GetTiny) -> None:
+    model = load(tiny_model("whisper"), rate=rate)
+    steps: list[int] = []
+    model.module.get_decoder().register_forward_hook(lambda *_: steps.append(1))
+    for seconds, rows in ((0.5, 1), (1, 3), (2, 1), (3.7, 2)):
+        steps.clear()
+        assert len(run(model, seconds, rows)) == rows
+        assert len(steps) == math.ceil(seconds * rate)
+    assert SPEECH_LIKE.format(rate) in model.notes
 
 
 @pytest.mark.parametrize("name", ["crdnn", "speechbrain-whisper"])
@@ -120,7 +139,7 @@ def test_a_pretrained_transformers_decoder_is_given_no_limits(
     monkeypatch.setattr(model.module, "generate", generate)
     run(model, 2, 1)
     assert not given[0] & {"min_new_tokens", "max_new_tokens", "max_length", "min_length"}
-    assert model.notes == []
+    assert not any("random weights" in note for note in model.notes)
 
 
 @pytest.mark.parametrize("name", ["ctc", "encoder", "classifier", "french"])

@@ -43,17 +43,18 @@ class Server:
     def get(self, route: str, **arguments: Any) -> Any:
         return json.loads(self.raw(route, **arguments))
 
-    def wait_for(self, ready: Callable[[], Any], seconds: float = 60) -> Any:
-        """Ask until the answer is not empty: TensorBoard and its plugin load in the background."""
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                if answer := ready():
-                    return answer
-            except (urllib.error.URLError, ConnectionError):
-                pass
-            assert time.monotonic() < until, f"no answer within {seconds} s"
-            time.sleep(0.3)
+
+def wait_for(ready: Callable[[], Any], seconds: float = 60) -> Any:
+    """Ask until the answer is not empty: TensorBoard and its plugin load in the background."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            if answer := ready():
+                return answer
+        except (urllib.error.URLError, ConnectionError):
+            pass
+        assert time.monotonic() < until, f"no answer within {seconds} s"
+        time.sleep(0.3)
 
 
 def free_port() -> int:
@@ -90,7 +91,7 @@ def server(logdir: Path) -> Iterator[Server]:
         )
         try:
             made = Server(port, logdir)
-            made.wait_for(lambda: made.get("plugins_listing"))
+            wait_for(lambda: made.get("plugins_listing"))
             assert process.poll() is None
             yield made
         finally:
@@ -100,7 +101,7 @@ def server(logdir: Path) -> Iterator[Server]:
 
 def test_the_profiler_plugin_lists_every_traced_cell(server: Server) -> None:
     assert server.get("plugins_listing")["pytorch_profiler"]["enabled"]
-    server.wait_for(lambda: len(server.get(f"{PROFILER}/runs")["runs"]) == 2)
+    wait_for(lambda: len(server.get(f"{PROFILER}/runs")["runs"]) == 2)
     assert sorted(server.get(f"{PROFILER}/runs")["runs"]) == [
         f"{server.name}/float32/1s_x1",
         f"{server.name}/float32/2s_x1",
@@ -110,7 +111,7 @@ def test_the_profiler_plugin_lists_every_traced_cell(server: Server) -> None:
 def test_the_profiler_plugin_shows_its_views_of_a_cell(server: Server) -> None:
     """In the order in which its page asks: run, views, worker, span, then each view."""
     run = f"{server.name}/float32/2s_x1"
-    server.wait_for(lambda: run in server.get(f"{PROFILER}/runs")["runs"])
+    wait_for(lambda: run in server.get(f"{PROFILER}/runs")["runs"])
     views = server.get(f"{PROFILER}/views", run=run)
     assert {"Overview", "Operator", "Trace", "Memory"} <= set(views)
     (worker,) = server.get(f"{PROFILER}/workers", run=run, view="Overview")
@@ -129,7 +130,7 @@ def test_the_profiler_plugin_shows_its_views_of_a_cell(server: Server) -> None:
 
 def test_scalars_show_rtf_and_memory_over_the_length_of_the_audio(server: Server) -> None:
     run = f"{server.name}/float32"
-    tags = server.wait_for(lambda: server.get("plugin/scalars/tags").get(run))
+    tags = wait_for(lambda: server.get("plugin/scalars/tags").get(run))
     rtf, memory = "RTF over seconds of audio/batch 1", "Peak memory in GB over seconds of audio/batch 1"
     assert {rtf, memory} <= set(tags)
     for tag, wanted in (
@@ -144,7 +145,7 @@ def test_scalars_show_rtf_and_memory_over_the_length_of_the_audio(server: Server
 
 def test_the_tables_are_there_as_text(server: Server) -> None:
     run = f"{server.name}/float32"
-    assert server.wait_for(lambda: server.get("plugin/text/tags").get(run)) == ["tables"]
+    assert wait_for(lambda: server.get("plugin/text/tags").get(run)) == ["tables"]
     (entry,) = server.get("plugin/text/text", run=run, tag="tables")
     assert "<table>" in entry["text"]
     assert "Real-time factor" in entry["text"]

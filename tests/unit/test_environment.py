@@ -189,3 +189,22 @@ def test_a_checkout_is_recorded_with_its_commit() -> None:
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:
     assert environment.read_commit(tmp_path) == {"commit": None}
+
+
+def test_a_recipes_repository_is_read_from_any_folder_in_it(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    assert environment.read_repository(below) is None
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert environment.read_repository(below) is None  # no commit yet
+    named = ["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "first"]
+    subprocess.run(named, cwd=tmp_path, check=True)
+    found = environment.read_repository(below)
+    assert found is not None
+    assert len(found["commit"]) == 40
+    assert found["modified"] is False
+
+
+def test_without_git_a_run_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environment.read_repository(tmp_path) is None

@@ -163,14 +163,30 @@ def test_weights_that_were_never_loaded_are_not_named() -> None:
     assert build_tables(made)[0].title.endswith("- a/b, float32")
 
 
-def test_each_variant_has_tables_of_its_own() -> None:
-    made = results(ok(1, 1, 0.1), ok(1, 1, 0.2).model_copy(update={"variant": "int8"}))
+def two_variants(second: CellResult) -> Results:
+    made = results(ok(1, 1, 0.1), second.model_copy(update={"variant": "int8"}))
     made.models.append(made.models[0].model_copy(update={"variant": "int8"}))
-    titles = [one.title for one in build_tables(made)]
-    assert [title for title in titles if title.startswith("Real-time factor")] == [
-        "Real-time factor (below 1 is faster than real time) - a/b, float32, random weights",
-        "Real-time factor (below 1 is faster than real time) - a/b, int8, random weights",
+    return made
+
+
+def test_variants_stand_side_by_side_with_the_ratio_to_the_first() -> None:
+    text = render(two_variants(ok(1, 1, 0.05)))
+    assert table(text, "Real-time factor") == [
+        ["audio x batch", "float32", "int8"],
+        ["1 s x 1", "0.100", "0.0500 (x0.50)"],
     ]
+    assert "a/b, 2 variants, random weights" in text
+
+
+def test_a_variant_that_is_not_supported_says_so_in_its_place() -> None:
+    text = render(two_variants(absent(1, 1, "skipped", "variant not supported: nothing was converted")))
+    assert table(text, "Real-time factor")[1] == ["1 s x 1", "0.100", "skipped"]
+    assert "- int8 1 s x 1: skipped, variant not supported: nothing was converted." in text
+
+
+def test_a_first_variant_without_figures_leaves_no_ratio() -> None:
+    made = results(absent(1, 1, "failed", "out of memory"), ok(1, 1, 0.05).model_copy(update={"variant": "int8"}))
+    assert table(render(made), "Real-time factor")[1] == ["1 s x 1", "failed", "0.0500"]
 
 
 def test_memory_is_in_decimal_units() -> None:

@@ -368,3 +368,13 @@ def test_the_schema_describes_every_key_of_the_model_and_the_grid() -> None:
     for section in ("pretrained_model", "profiling_dimensions", "measure"):
         fields = Recipe.model_fields[section].annotation.model_fields  # type: ignore[union-attr]
         assert all(field.description for field in fields.values())
+
+
+def test_a_variant_sets_a_key_below_one_of_the_command_line(tmp_path: Path) -> None:
+    text = recipe_text(
+        "a/b", "AutoModel", more="variants: [{name: one, set: {pretrained_model.overrides.x: 1}}, {name: two}]"
+    )
+    (tmp_path / "r.yaml").write_text(text)
+    loaded = load_recipe(tmp_path / "r.yaml", {"pretrained_model.overrides": {"x": 5, "y": 6}})
+    assert loaded.by_variant["one"].pretrained_model.overrides == {"x": 1, "y": 6}
+    assert loaded.by_variant["two"].pretrained_model.overrides == {"x": 5, "y": 6}

@@ -1,0 +1,226 @@
+"""The guides in docs/ are followed to the letter: their files are written, their commands typed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+
+from profiler.execution.settings import allowed_cpus
+from tests import program
+from tests.program import ROOT
+
+BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A piece of code in a guide; `title` is the file that it is, or `FILE: SECTION` that it replaces."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(guide: str) -> list[Block]:
+    return [Block(*(part or "" for part in match)) for match in BLOCK.findall((ROOT / "docs" / guide).read_text())]
+
+
+GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text())
+# A run that takes seconds, for guides that look at one.
+SMALL_RUN = (
+    "recipes/log-mel.yaml measure.rounds=1 measure.budget=0.5 profiling_dimensions.audio_mockup_secs=[1,5] "
+    "profiling_dimensions.batch_sizes=[1,4] --quiet"
+)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log folder with one small run, made once."""
+    folder = tmp_path_factory.mktemp("logs") / "logs"
+    done = program.run(*SMALL_RUN.split(), "--logdir", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The project as a user has it, in a folder where files may be written."""
+    for name in ("recipes", "samples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "profiler", tmp_path / "profiler", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "profile.py", tmp_path)
+    return tmp_path
+
+
+def follow(guide: list[Block], folder: Path) -> list[str]:
+    """Do what the blocks say, one after another; the output of each command."""
+    printed = []
+    for block in guide:
+        if block.language == "sh":
+            for line in block.text.splitlines():
+                words = shlex.split(line)
+                assert words[0] == "python", line
+                done = subprocess.run(
+                    [sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=300
+                )
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+                printed.append(done.stdout)
+        elif block.language == "diff":
+            _patch(folder, block.text)
+        elif ": " in block.title:
+            file, section = block.title.split(": ")
+            text = (folder / file).read_text()
+            changed = re.sub(rf"(?ms)^{section}:\n.*?(?=^\S|\Z)", block.text + "\n", text)
+            assert changed != text
+            (folder / file).write_text(changed)
+        elif block.title:
+            (folder / block.title).parent.mkdir(exist_ok=True)
+            (folder / block.title).write_text(block.text)
+    return printed
+
+
+def _patch(folder: Path, diff: str) -> None:
+    """The one line of the guide that is shown as a difference, in the registry."""
+    file = folder / "profiler/models/registry.py"
+    old = "\n".join(line[1:] for line in diff.splitlines() if line.startswith("-"))
+    new = "\n".join(line[1:] for line in diff.splitlines() if line.startswith("+"))
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.slow
+def test_benchmark_your_own_model(checkout: Path) -> None:
+    copied, shown, random, trained, script, folder, _, report = (
+        text for text in follow(blocks("your-own-model.md"), checkout) if text
+    )
+    assert "Copied wav2vec2 to my-model.yaml" in copied
+    front_end, layers = 80 * 128 + 128, 2 * 4 * (128 * 128 + 128 * 128 + 2 * 128)
+    assert f" {front_end:,} |" in shown
+    assert f" {front_end + layers:,} |" in shown
+    assert "my_models.Encoder, float32, random weights" in random
+    assert "my_models.Encoder, float32, pretrained weights" in trained
+    assert "80 log-mel features" in trained
+    assert "./encoder.ts, float32, pretrained weights" in script
+    assert "./my-hubert, float32, pretrained weights" in folder
+    assert "Real-time factor" in report
+
+
+@pytest.mark.slow
+def test_reading_traces(checkout: Path) -> None:
+    _, operators, convolutions = follow(blocks("reading-traces.md"), checkout)
+    assert "By operator - float32, 5 s x 1" in operators
+    assert "aten::conv1d" in operators
+    assert "By operator - float32, 1 s x 4" in convolutions
+    assert "aten::lstm_cell" in operators
+    assert "aten::lstm_cell" not in convolutions
+    assert list(checkout.glob("logs/silero-vad/*/float32/1s_x4/*.pt.trace.json.gz"))
+
+
+@pytest.mark.slow
+def test_add_a_model_library(checkout: Path) -> None:
+    shown, ran = follow(blocks("add-a-library.md"), checkout)
+    assert f"{32 * 400 + 32:,}" in shown
+    assert "./example-model, float32, random weights" in ran
+    assert "waveforms in memory to frames" in ran
+
+
+@pytest.mark.slow
+def test_where_the_time_goes(checkout: Path) -> None:
+    small, attention, modules, layer, operators, training, variants, shapes, show, *rest = follow(
+        blocks("where-the-time-goes.md"), checkout
+    )
+    in_order, by_length, over = rest
+    assert "**Where the time goes - icefall/conformer-transducer" in small
+    assert "self_attn" in attention
+    assert "encoder_embed" not in attention
+    assert "encoder.layers.*.self_attn" in modules
+    assert "encoder.layers.3.self_attn" in layer
+    assert "**By operator" in operators
+    assert "**Training step by phase" in training
+    assert "simple + pruned transducer" in training
+    assert "SGD" in variants
+    assert "1 utterances" in shapes
+    assert "1 batches of 1" in show
+    assert "34 batches of 30 in corpus order; 28.1% padding expected" in in_order
+    assert "34 batches of 30, sorted by length; 0.0% padding expected" in by_length
+    assert "batches of 8, sorted by length" in over
+    assert "**Training over the data set" in over
+
+
+@pytest.mark.slow
+def test_accuracy_beside_speed(checkout: Path) -> None:
+    shown, heard, again, english, tradeoff, of_characters, as_folder, skipped = follow(blocks("accuracy.md"), checkout)
+    assert "Error rates are measured, texts normalised: basic." in shown
+    assert "Accuracy beside speed" in heard
+    assert "Texts normalised: basic" in again
+    assert "Texts normalised: english" in english
+    assert "on the front with" in tradeoff
+    assert "CER, %" in of_characters
+    assert [path.name for path in sorted((checkout / "plots").iterdir())] == ["tradeoff-size.png", "tradeoff-size.svg"]
+    assert "Data set commands: 144 utterances" in as_folder
+    assert "1 utterances" in skipped
+    assert "Skipped 2 of 3 entries" in skipped
+
+
+@pytest.mark.slow
+def test_comparing_runs(checkout: Path) -> None:
+    _, _, two_runs, within, *_, example = follow(blocks("comparing.md"), checkout)
+    assert ("- threads, small: " in two_runs) == (len(allowed_cpus()) > 1)
+    assert "Within this run: small is the baseline, large against it" in within
+    assert "**Speed - small to large**" in within
+    assert "4 s x 1 large" in example
+    for file in ("comparison.md", "comparison.html", "comparison.json", "hardware.md"):
+        assert (checkout / file).stat().st_size > 500
+    assert (checkout / "after" / "history-my-model-latency.png").is_file()
+    hardware = (checkout / "hardware.md").read_text()
+    assert ", 1 thread " in hardware
+
+
+def test_the_workflow_of_the_guide_is_one_that_our_command_line_takes() -> None:
+    """Valid YAML of the expected shape, and every command of ours in it has options that exist."""
+    (text,) = [block.text for block in blocks("comparing.md") if "pull_request" in block.text]
+    workflow = YAML(typ="safe", pure=True).load(text)
+    assert workflow["on"] == "pull_request"
+    steps = workflow["jobs"]["compare"]["steps"]
+    assert all("uses" in step or "run" in step for step in steps)
+    lines = [line.strip() for step in steps for line in step.get("run", "").splitlines()]
+    ours = [shlex.split(line)[1:] for line in lines if line.startswith("speech-profiler")]
+    assert len(ours) == 2
+    for given in ours:
+        command = import_module(f"profiler.cli.{given[0] if given[0] == 'compare' else 'run'}")
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        parser.parse_intermixed_args(given[1:] if given[0] == "compare" else given)
+
+
+def followed_above() -> set[str]:
+    """Guides that a test of their own follows."""
+    return set(re.findall(r'blocks\("([\w-]+\.md)"\)', Path(__file__).read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guide", [name for name in GUIDES if name not in followed_above()])
+def test_every_command_of_every_other_guide_works(guide: str, checkout: Path, logs: Path) -> None:
+    """As it stands, in the order of the page, where a small run was made before."""
+    shutil.copytree(logs, checkout / "logs")
+    printed = follow(blocks(guide), checkout)
+    assert any(printed)
+    assert not any("Traceback" in text for text in printed)
+
+
+def test_every_page_is_named_in_the_contents_and_on_the_site() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    contents = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text()))
+    site = set(re.findall(r"(?m)^  - ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text()))
+    assert contents == pages - {"index.md"}
+    assert site == pages

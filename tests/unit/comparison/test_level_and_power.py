@@ -1,0 +1,141 @@
+"""Equal runs are not called different, and 10 % is found: on seeded runs whose calls of a round are alike."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from scipy.stats import mannwhitneyu
+
+from profiler import compare
+from profiler.comparison.result import CellComparison
+from profiler.results import Results
+from tests.synthetic import GRID, QUIET, SHARED, Machine, Made, make
+
+SLOW = (1.0, 1)
+
+
+def cells(first: Results, second: Results) -> list[CellComparison]:
+    return compare(first, second).others[0].cells
+
+
+def equal_runs(machine: Machine, count: int = 12, **more: object) -> list[Results]:
+    return [make(Made(seed, machine=machine, **more)) for seed in range(count)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("machine", [QUIET, SHARED], ids=["quiet", "shared"])
+def test_of_equal_cells_at_most_one_in_a_hundred_is_called_different(machine: Machine) -> None:
+    found = [cell for pair in combinations(equal_runs(machine), 2) for cell in cells(*pair)]
+    called = [cell for cell in found if cell.speed.verdict != "no difference"]
+    assert len(found) == 66 * len(GRID)
+    assert len(called) <= 0.01 * len(found)
+
+
+def test_a_rank_test_on_single_calls_alone_would_call_most_of_them_different() -> None:
+    """Why rounds are asked: without that veto, equal runs differ nearly always."""
+    called = []
+    for first, second in combinations(equal_runs(SHARED, 6), 2):
+        for one, two in zip(first.cells, second.cells, strict=True):
+            assert one.latency_s is not None
+            assert two.latency_s is not None
+            called.append(mannwhitneyu(one.latency_s.samples, two.latency_s.samples).pvalue <= 0.01)
+    assert sum(called) > 0.3 * len(called)
+
+
+def test_one_cell_alone_is_judged_no_less_carefully() -> None:
+    runs = equal_runs(SHARED, 24, grid=(SLOW,))
+    found = [cell for pair in combinations(runs, 2) for cell in cells(*pair)]
+    assert sum(cell.speed.verdict != "no difference" for cell in found) <= 0.02 * len(found)
+
+
+def test_ten_percent_in_one_cell_is_found_and_nothing_else_is() -> None:
+    found, others = [], []
+    for seed in range(40):
+        base = make(Made(seed))
+        slower = make(Made(1000 + seed, factors={SLOW: 1.1}))
+        for cell in cells(base, slower):
+            (found if (cell.seconds, cell.batch_size) == SLOW else others).append(cell.speed.verdict)
+    assert found.count("slower") >= 0.9 * len(found)
+    assert "faster" not in found
+    assert others.count("no difference") >= 0.99 * len(others)
+
+
+def test_more_rounds_find_it_on_a_shared_machine_too() -> None:
+    def share(rounds: int) -> float:
+        verdicts = []
+        for seed in range(30):
+            base = make(Made(seed, machine=SHARED, rounds=rounds))
+            slower = make(Made(1000 + seed, machine=SHARED, rounds=rounds, factors={SLOW: 1.1}))
+            verdicts += [c.speed.verdict for c in cells(base, slower) if (c.seconds, c.batch_size) == SLOW]
+        return verdicts.count("slower") / len(verdicts)
+
+    assert share(12) >= 0.6
+    assert share(12) > share(3)
+
+
+def test_the_interval_covers_the_truth() -> None:
+    covered = []
+    for seed in range(40):
+        for cell in cells(make(Made(seed)), make(Made(1000 + seed, factors=dict.fromkeys(GRID, 1.2)))):
+            assert cell.speed.ci95 is not None
+            covered.append(cell.speed.ci95[0] <= 1.2 <= cell.speed.ci95[1])
+    assert sum(covered) >= 0.95 * len(covered)
+
+
+def test_a_difference_below_the_least_ratio_is_none_however_sure() -> None:
+    steady = Machine(run=0.0, drift=0.0, round=0.0, call=0.001, disturbed=0.0)
+    base, slower = (
+        make(Made(seed, machine=steady, rounds=30, factors=dict.fromkeys(GRID, factor)))
+        for seed, factor in ((1, 1.0), (2, 1.06))
+    )
+    assert {cell.speed.verdict for cell in cells(base, slower)} == {"slower"}
+    relaxed = compare(base, slower, least=0.1).others[0]
+    assert {cell.speed.verdict for cell in relaxed.cells} == {"no difference"}
+    assert {cell.speed.reason for cell in relaxed.cells} == {"less than the least ratio"}
+
+
+def test_one_round_judges_large_differences_only_and_says_so() -> None:
+    base = make(Made(1, rounds=1))
+    small, large = (make(Made(2, rounds=1, factors=dict.fromkeys(GRID, factor))) for factor in (1.15, 2.0))
+    assert {cell.speed.verdict for cell in cells(base, small)} == {"no difference"}
+    (other,) = compare(base, large).others
+    assert {cell.speed.verdict for cell in other.cells} == {"slower"}
+    assert any("one round only" in note for note in other.notes)
+
+
+def test_variants_of_one_run_are_compared_round_by_round() -> None:
+    """They met the machine in the same minutes: what it did then cancels out."""
+    restless = Machine(run=0.0, drift=0.2, round=0.003, call=0.01, disturbed=0.0)
+    made = make(Made(1, machine=restless, variants=("float32", "int8"), factors={"int8": 0.9}))
+    (within,) = compare(made, variants=("float32", "int8")).others
+    assert {cell.speed.verdict for cell in within.cells} == {"faster"}
+    again = make(Made(2, machine=restless, variants=("float32", "int8"), factors={"int8": 0.9}))
+    (between,) = compare(made, again, variants=("float32", "int8")).others
+    assert "faster" not in {cell.speed.verdict for cell in between.cells}
+
+
+def test_the_geometric_mean_finds_what_all_cells_share() -> None:
+    base = make(Made(1))
+    (slower,) = compare(base, make(Made(2, factors=dict.fromkeys(GRID, 1.1)))).others
+    assert slower.geometric_mean.verdict == "slower"
+    assert slower.geometric_mean.ratio == pytest.approx(1.1, abs=0.02)
+    (mixed,) = compare(base, make(Made(3, factors={GRID[0]: 2.0, GRID[1]: 0.5}))).others
+    assert mixed.geometric_mean.verdict == "no difference"
+
+
+def test_a_cell_is_seen_beside_the_others_where_slow_minutes_slow_them_all() -> None:
+    """The same slowdown is found among eight cells that share the machine's drift, and is not in one alone."""
+    drifting = Machine(run=0.0, drift=0.03, round=0.002, call=0.01, disturbed=0.0)
+
+    def found(grid: tuple[tuple[float, int], ...]) -> int:
+        verdicts = []
+        for seed in range(20):
+            base, slower = (
+                make(Made(1000 * second + seed, grid=grid, machine=drifting, factors={SLOW: 1.1} if second else {}))
+                for second in (0, 1)
+            )
+            verdicts += [c.speed.verdict for c in cells(base, slower) if (c.seconds, c.batch_size) == SLOW]
+        return verdicts.count("slower")
+
+    assert found(GRID) >= 12
+    assert found((SLOW,)) <= 5

@@ -1,0 +1,100 @@
+"""Series over runs: told apart by machine and variant, by date or by commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.errors import UserError
+from profiler.history.figures import FIGURES, find_figure
+from profiler.history.runs import runs_of
+from profiler.history.series import Asked, choose_cell, make_series, parse_cell
+from profiler.results import Results
+from tests.synthetic import Made, make, save
+
+RTF = FIGURES["rtf"]
+
+
+def runs(count: int, **more: object) -> list[Results]:
+    return [
+        make(Made(n, id=f"r{n}", started=f"2026-01-{n + 1:02}T10:00:00+00:00", **more))  # type: ignore[arg-type]
+        for n in range(count)
+    ]
+
+
+def test_a_series_a_variant_and_machine() -> None:
+    here = runs(3, variants=("float32", "int8"))
+    there = make(Made(9, id="there", environment={"host": "jetson", "cpu": "ARM"}))
+    series, without = make_series([*here, there], Asked(RTF, (1.0, 1)))
+    assert {each.name: len(each.points) for each in series} == {
+        "float32, Some CPU, 2 threads": 3,
+        "int8, Some CPU, 2 threads": 3,
+        "float32, ARM, 2 threads": 1,
+    }
+    assert without == 0
+
+
+def test_machines_of_one_kind_are_told_apart_by_their_names() -> None:
+    twins = [make(Made(n, id=f"r{n}", environment={"host": f"node{n}"})) for n in range(2)]
+    series, _ = make_series(twins, Asked(RTF, (1.0, 1)))
+    assert [each.machine for each in series] == ["Some CPU (node0), 2 threads", "Some CPU (node1), 2 threads"]
+
+
+def test_by_commit_runs_of_one_commit_are_one_point() -> None:
+    found = runs(4)
+    for number, results in enumerate(found):
+        results.environment["repository"] = {"commit": "ab"[number // 2] * 40}
+    (series,), _ = make_series(found, Asked(RTF, (1.0, 1), by="commit"))
+    assert [(point.label, len(point.runs)) for point in series.points] == [("a" * 10, 2), ("b" * 10, 2)]
+
+
+def test_figures_of_a_variant_need_no_cell() -> None:
+    found = runs(2)
+    assert choose_cell(found, Asked(FIGURES["size"])) is None
+    (series,), _ = make_series(found, Asked(FIGURES["size"]))
+    assert [point.value for point in series.points] == [4000, 4000]
+
+
+def test_the_largest_cell_that_most_runs_have_is_taken() -> None:
+    found = [*runs(2), make(Made(5, id="big", grid=((64.0, 8), (4.0, 2))))]
+    assert choose_cell(found, Asked(RTF)) == (4.0, 2)
+    with pytest.raises(UserError, match=r"No run has `rtf` of the cell 3s_x1: .*0\.5s_x1"):
+        choose_cell(found, Asked(RTF, (3.0, 1)))
+
+
+def test_runs_without_the_figure_are_counted() -> None:
+    series, without = make_series(runs(2), Asked(FIGURES["wer"]))
+    assert (series, without) == ([], 2)
+
+
+@pytest.mark.parametrize(("text", "cell"), [("2s_x1", (2.0, 1)), ("0.5 s x 4", (0.5, 4)), ("2x1", (2.0, 1))])
+def test_a_cell_is_written_as_in_folders_or_in_tables(text: str, cell: tuple[float, int]) -> None:
+    assert parse_cell(text) == cell
+
+
+def test_bad_names_are_met_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"no figure `latncy`.*Did you mean `latency`"):
+        find_figure("latncy")
+    with pytest.raises(UserError, match="--cell big: expected seconds and batch size"):
+        parse_cell("big")
+
+
+def test_runs_are_found_in_the_log_folder_and_where_they_are_given(tmp_path: Path) -> None:
+    first, second, third, other = (
+        make(Made(n, id=f"r{n}", recipe=recipe, started=f"2026-01-0{n}T00:00:00+00:00"))
+        for n, recipe in ((1, "a/mine.yaml"), (2, "mine.yaml"), (3, "mine.yaml"), (4, "else.yaml"))
+    )
+    logdir, elsewhere = tmp_path / "logs", tmp_path / "elsewhere"
+    save(first, logdir / "jetson")  # dropped in with its folder
+    save(second, logdir)
+    save(other, logdir)
+    save(third, elsewhere)
+    (logdir / "mine" / "broken").mkdir()
+    (logdir / "mine" / "broken" / "results.json").write_text("{")
+    found, problems = runs_of("recipes/mine.yaml", logdir, [str(elsewhere)])
+    assert [results.run.id for results in found] == ["r1", "r2", "r3"]
+    assert len(problems) == 1
+    assert "broken" in problems[0]
+    with pytest.raises(UserError, match=r"no run of `mien`.*Did you mean `mine`"):
+        runs_of("mien", logdir, [])

@@ -1,0 +1,18 @@
+"""The table of operations does not let a share above the peak pass for a measurement."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.report.operations import ABOVE_PEAK, operations_table
+from tests.unit.report.runs import full
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.9, False), (1.4, True)])
+def test_a_share_above_the_peak_is_called_doubtful(share: float, said: bool) -> None:
+    cells = full().cells
+    assert cells[0].operations is not None
+    cells[0].operations["share_of_peak"] = share
+    table = operations_table("Operations", cells)
+    assert table is not None
+    assert (ABOVE_PEAK in table.remarks) == said

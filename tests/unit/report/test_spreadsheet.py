@@ -1,0 +1,61 @@
+"""results.csv: a row a cell, flat, with units in the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from profiler.report import spreadsheet
+from profiler.report.rows import cell_rows, columns
+from profiler.results import Accuracy
+from tests.unit.test_tables import absent, noisy, ok, results
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_row_a_cell_with_units_in_the_names() -> None:
+    first, second = read(spreadsheet.render(results(ok(1, 1, 0.1, 0.02), ok(2, 4, 0.05, memory=1_500_000_000))))
+    assert (first["audio_s"], first["batch_size"], first["status"]) == ("1.0", "1", "ok")
+    assert float(second["latency_median_s"]) == pytest.approx(0.4)
+    assert float(second["peak_memory_process_bytes"]) == 1.5e9
+    assert (float(first["rtf_ci95_low"]), float(first["rtf_ci95_high"])) == pytest.approx((0.098, 0.102))
+    assert (second["model"], second["recipe"]) == ("a/b", "r")
+
+
+def test_random_weights_are_named_in_every_row() -> None:
+    made = results(ok(1, 1, 0.1), absent(2, 1, "failed", "out of memory"))
+    assert {row["weights"] for row in read(spreadsheet.render(made))} == {"random weights"}
+
+
+def test_what_was_not_measured_is_empty_and_not_zero() -> None:
+    made = results(absent(2, 1, "failed", 'it said "no",\nthen died'))
+    (row,) = read(spreadsheet.render(made))
+    assert row["reason"] == 'it said "no",\nthen died'
+    assert [row[name] for name in ("rtf", "latency_median_s", "energy_per_call_j", "macs")] == [""] * 4
+
+
+def test_a_doubtful_cell_says_so() -> None:
+    (row,) = cell_rows(results(noisy(1, 1, 0.1, 0.2, "Other processes.", "And heat.")))
+    assert (row["verdict"], row["verdict_reasons"]) == ("noisy", "Other processes. And heat.")
+
+
+def test_training_and_error_rates_have_their_columns() -> None:
+    made = results(ok(1, 1, 0.1), weights="pretrained")
+    made.cells[0].training = {"phases": {"backward": {"median_s": 0.25}}, "frames_per_second": 900.0}
+    rate = {"value": 0.05, "substitutions": 1, "insertions": 0, "deletions": 0, "units": 20}
+    heard = {"variant": "float32", "dataset": "d", "of_utterances": 3, "normalisation": "basic", "wer": rate}
+    made.accuracy = [Accuracy.model_validate(heard)]
+    (row,) = cell_rows(made)
+    assert (row["backward_median_s"], row["forward_median_s"], row["frames_per_s"]) == (0.25, None, 900.0)
+    assert (row["wer_fraction"], row["cer_fraction"]) == (0.05, None)
+
+
+def test_a_run_without_cells_has_the_whole_header(tmp_path: Path) -> None:
+    spreadsheet.write(results(), tmp_path)
+    assert (tmp_path / "results.csv").read_text().strip().split(",") == columns(results())
+    assert list(cell_rows(results(ok(1, 1, 0.1)))[0]) == columns(results())
