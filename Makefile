@@ -5,26 +5,32 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup profile test lint clean
+.PHONY: setup profile test lint counts clean
 
 setup: $(READY)
 
 # Made anew only when what is installed has changed.
 $(READY): setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,datasets,energy,espnet,pandas,quantize,silero,transducer]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps espnet zeus
 	@touch $(READY)
 
 profile: setup
 	$(BIN)/python profile.py recipes/wav2vec2.yaml
 
+# Files of tests go to as many processes as there are cores; what a file shares is made once.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The parameters of the shipped models, which `ls` and `show` print without building them.
+counts: setup
+	$(BIN)/python recipes/count.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Draws docs/terminal.svg: what the terminal shows at the end of a run.
+"""The README's pictures of a run: docs/terminal.svg, what the terminal shows at its end, docs/rtf.svg, and its tables.
 
 .venv/bin/python docs/picture.py [RUN]
 """
@@ -8,31 +8,52 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from profiler.report.plots import rtf
+from profiler.report.table import Table
 from profiler.report.tables import build_tables
 from profiler.results import read_results
 from profiler.runs import find_run
 
+HERE = Path(__file__).resolve().parent
 WIDTH = 108
 SHOWN = ("Real-time factor", "Peak memory of the process")
+IN_README = ("Real-time factor", "Latency of one call", "Peak memory of the process")
+PLOT = "![Real-time factor over the length of the audio](docs/rtf.svg)"
+PLACE = re.compile(r"(<!-- the run: docs/picture.py puts tables here -->\n).*?(\n<!-- the run: end -->)", re.DOTALL)
 
 
 def main() -> None:
     folder = find_run(sys.argv[1] if len(sys.argv) > 1 else "latest", Path("logs"))
-    tables = [table for table in build_tables(read_results(folder)) if table.title.startswith(SHOWN)]
+    results = read_results(folder)
+    built = build_tables(results)
+    tables = [table for table in built if table.title.startswith(SHOWN)]
     console = Console(record=True, width=WIDTH, file=io.StringIO())
     console.print(f"$ python profile.py recipes/{folder.parent.name}.yaml\n", style="bold", highlight=False)
     for table in tables:
         console.print(table.markdown().replace("**", ""), markup=False, highlight=False)
         console.print()
-    console.print(f"Results: {folder / 'results.json'}", markup=False, highlight=False)
+    place = f"logs/{folder.parent.name}/{folder.name}/results.json"
+    console.print(f"Results: {place}", markup=False, highlight=False)
     picture = console.export_svg(title="speech-profiler")
     # The picture names fonts on the web; a reader's own monospaced one will do, and needs no connection.
     picture = re.sub(r"@font-face {.*?}\n", "", picture, flags=re.S).replace("Fira Code", "DejaVu Sans Mono")
-    (Path(__file__).parent / "terminal.svg").write_text(picture, encoding="utf-8")
+    (HERE / "terminal.svg").write_text(picture, encoding="utf-8")
+    for file in rtf.draw(results, HERE):
+        if file.suffix == ".png":
+            file.unlink()
+    _into_readme([table for table in built if table.title.startswith(IN_README)])
+
+
+def _into_readme(tables: list[Table]) -> None:
+    """The tables without their remarks, which say what disturbed this very run, and the first plot of the report."""
+    readme = HERE.parent / "README.md"
+    texts = "\n\n".join([*(replace(table, remarks=[]).markdown() for table in tables), PLOT])
+    readme.write_text(PLACE.sub(lambda match: f"{match[1]}\n{texts}\n{match[2]}", readme.read_text()), encoding="utf-8")
 
 
 if __name__ == "__main__":
