@@ -73,7 +73,8 @@ def find_run(name: str, logdir: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
+    """A folder inside a run's. The run's own is not made again: where it vanished, so did the results."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
     except OSError as error:
         raise StorageError(f"Cannot make the folder {folder}: {error.strerror}.") from None

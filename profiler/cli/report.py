@@ -17,7 +17,6 @@ from profiler.errors import StorageError, UserError
 from profiler.opening import opened
 from profiler.report.breakdown import BYS, KEYS, Asked, By, breakdown_tables, plain_rows
 from profiler.results import Results, ResultsFile
-from profiler.runs import make_folder
 from profiler.salvage import read_as_much
 from profiler.sharing.unpack import check_place, is_archive
 from profiler.units import parse_bytes
@@ -112,7 +111,7 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
     if is_archive(Path(arguments.run)):
         check_place(results.run.id, output)
     try:
-        make_folder(output)
+        output.mkdir(parents=True, exist_ok=True)
         if is_archive(Path(arguments.run)):
             shutil.copytree(folder, output, dirs_exist_ok=True)
         write_views(results, output)

@@ -33,7 +33,7 @@ def record_trace(
     """Run the schedule and give the files written, one for each repetition."""
     from torch.profiler import profile, record_function, schedule
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     written: list[Path] = []
 
     def write(recording: Any) -> None:

@@ -24,7 +24,7 @@ def write(results: Results, folder: Path) -> list[Path]:
     for variant in results.variants:
         cells = [cell for cell in results.cells if cell.variant == variant and cell.status == "ok"]
         target = folder / variant
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(exist_ok=True)
         for old in target.glob("events.out.tfevents.*"):
             old.unlink()
         writer = EventFileWriter(str(target), max_queue_size=QUEUE)

@@ -16,10 +16,10 @@ from tests import program
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real filesystem of 200 kB."""
+    """A real filesystem of 4 MB: room for a small run with its views, and soon full."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True)
     if mounted.returncode != 0:
         pytest.skip("mounting a filesystem needs root; run the tests as root to include this one")
     yield folder

@@ -89,7 +89,7 @@ def measure_breakdown(
     for row in found:
         row["matched"] = [chains.tree.shown(place) for place in chains.labels.roots[row["name"]][:NAMED]]
     found += [row.plain() for row in whole.last(labelled, profiled.peak, optimizer)]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     details = {
         "seconds_of_audio": seconds_of_audio,
         "calls": timed.calls,
