@@ -16,7 +16,7 @@ import psutil
 
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
-from profiler.recipe import load_recipe
+from profiler.recipe.load import load_recipe
 from profiler.report.table import Table
 
 WANTED_MS = 50.0

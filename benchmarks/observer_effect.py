@@ -23,7 +23,7 @@ from profiler.measure.latency import VARIED_INPUTS, StopRule, time_calls
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
-from profiler.recipe import load_recipe
+from profiler.recipe.load import load_recipe
 from profiler.report.table import Table
 from profiler.shipped import shipped_folder
 

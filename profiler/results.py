@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -268,9 +269,14 @@ class ResultsFile:
 
     def put(self, cell: CellResult) -> None:
         """Add or replace one cell, then write."""
-        place = self._places.setdefault(cell.key, len(self._places))
-        self.results.cells[place : place + 1] = [_without_samples(cell)]
-        self._cells[cell.key] = _dump(cell)
+        self.put_all([cell])
+
+    def put_all(self, cells: Iterable[CellResult]) -> None:
+        """Add or replace cells, then write once."""
+        for cell in cells:
+            place = self._places.setdefault(cell.key, len(self._places))
+            self.results.cells[place : place + 1] = [_without_samples(cell)]
+            self._cells[cell.key] = _dump(cell)
         self._replace()
 
     def put_dataset(self, result: DatasetResult, accuracy: Accuracy | None = None) -> None:

@@ -45,6 +45,11 @@ def seconds_text(seconds: float) -> str:
     return f"{significant(seconds / 3600, 2)} h"
 
 
+def many(count: object, thing: str) -> str:
+    """1, 'thread' -> '1 thread'; 2, 'thread' -> '2 threads'."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def clock_text(seconds: float) -> str:
     """75 -> '1:15'."""
     whole = max(0, round(seconds))

@@ -28,6 +28,13 @@ def cpu_stolen(cpus: float) -> str:
     return f"The hypervisor took {cpus:.2f} CPUs away meanwhile (steal)."
 
 
+def cores_moved(shortest: float, longest: float) -> str:
+    return (
+        "The system below moved our cores nearer or farther from each other: handing work to another thread took "
+        f"{shortest * 1e6:.1f} us at one time, {longest * 1e6:.1f} us at another (--threads 1 does not depend on it)."
+    )
+
+
 def busy_at_start(load: float, cores: int) -> str:
     return (
         f"The machine is busy (load {load:.1f} on {cores} cores): figures will be noisy, and with more than one thread "

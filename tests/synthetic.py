@@ -40,10 +40,14 @@ class Machine:
     round: float = 0.005  # one cell in one round
     call: float = 0.01
     disturbed: float = 0.02  # the share of rounds of a cell that something slows by a tenth or so
+    apart: float = 0.0  # how much slower a call is while the cores are far from each other
+    moves: float = 0.1  # how often they are moved, from one cell to the next
 
 
 QUIET = Machine()
 SHARED = Machine(run=0.005, drift=0.015, round=0.01, call=0.02, disturbed=0.05)
+MOVED = Machine(apart=0.4)
+NEAR, FAR = 3.4e-6, 5.4e-6  # seconds to hand work to another thread
 
 
 @dataclass
@@ -75,11 +79,13 @@ def make(made: Made) -> Results:
     for _ in range(made.rounds - 1):
         drifts.append(0.5 * drifts[-1] + math.sqrt(0.75) * random_.gauss(0, made.machine.drift))
     cells = []
+    distances = _distances(made)
     for variant in made.variants:
         for seconds, batch in made.grid:
             factor = made.factors.get((seconds, batch), 1.0) * made.factors.get(variant, 1.0)
             level = math.log(0.01 * seconds * batch * factor) + whole
-            cells.append(_cell(made, random_, variant, seconds, batch, [level + drift for drift in drifts]))
+            levels = [level + drift for drift in drifts]
+            cells.append(_cell(made, random_, variant, seconds, batch, levels, distances.pop(0)))
     reference = [{"gflops": value, "gb_per_s": 10.0, "threads": 2} for value in made.gflops]
     settings = {variant: {"threads": 2} for variant in made.variants}
     environment = {**MACHINE, "reference": reference[0], "reference_at_end": reference[1], "settings": settings}
@@ -110,12 +116,28 @@ def make(made: Made) -> Results:
     )
 
 
+def _distances(made: Made) -> list[list[tuple[float, float]]]:
+    """Of each cell, in each round: how long handing over takes before and after. The cores stay where they are for some
+    cells; a round is passed cell by cell."""
+    random_, count = random.Random(made.seed + 1_000_000), len(made.variants) * len(made.grid)
+    moved = [random_.random() < (0.5 if number == 0 else made.machine.moves) for number in range(count * made.rounds)]
+    far = [sum(moved[: number + 1]) % 2 for number in range(len(moved))]
+    places = [FAR if each else NEAR for each in [*far[:1], *far]]
+    return [[(places[r * count + c], places[r * count + c + 1]) for r in range(made.rounds)] for c in range(count)]
+
+
 def _cell(
-    made: Made, random_: random.Random, variant: str, seconds: float, batch: int, levels: list[float]
+    made: Made,
+    random_: random.Random,
+    variant: str,
+    seconds: float,
+    batch: int,
+    levels: list[float],
+    distances: list[tuple[float, float]],
 ) -> CellResult:
     machine, samples, counts = made.machine, [], []
-    for level in levels:
-        here = level + random_.gauss(0, machine.round)
+    for level, (_, after) in zip(levels, distances, strict=True):
+        here = level + random_.gauss(0, machine.round) + (machine.apart if after == FAR else 0.0)
         here += abs(random_.gauss(0, 0.1)) if random_.random() < machine.disturbed else 0.0
         calls = random_.randint(5, 40)
         samples += [math.exp(here + random_.gauss(0, machine.call)) for _ in range(calls)]
@@ -142,6 +164,7 @@ def _cell(
         ),
         verdict="stable",
         spread=0.01,
+        conditions=[{"handoff_s": list(each)} for each in distances] if machine.apart else [],
         peak_memory_bytes=PeakMemory(process=500_000_000, tensors=1_000_000 * batch),
         input={"audio": "speech.flac", "seconds_of_audio": seconds * batch, "share_of_padding": 0.0},
     )

@@ -18,6 +18,7 @@ from profiler.report.tradeoff import COSTS, plain_points, points_of, tradeoff_ta
 from profiler.results import Results, read_results
 from profiler.runs import find_run
 from profiler.sharing.unpack import is_archive, unpack
+from profiler.units import many
 
 FOLDER = "tradeoff"
 
@@ -108,7 +109,7 @@ def _title(runs: list[Results]) -> str:
 
 def _remarks(runs: list[Results]) -> list[str]:
     machines = dict.fromkeys(
-        f"{results.environment.get('cpu')}, {results.environment.get('threads')} threads" for results in runs
+        f"{results.environment.get('cpu')}, {many(results.environment.get('threads'), 'thread')}" for results in runs
     )
     if len(machines) < 2:
         return []

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from profiler.comparison.beside import beside_cell, beside_variant
 from profiler.comparison.decide import LEAST, LEVEL, Timed, judge, rounds_of
 from profiler.comparison.differences import find_differences
-from profiler.comparison.machine import allowance, normalised, unequal_machines
+from profiler.comparison.likeness import alike, shortest_handoffs
+from profiler.comparison.machine import allowance, normalised, threads_of, unequal_machines
 from profiler.comparison.pair import pair_cells
 from profiler.comparison.result import (
     CellComparison,
@@ -26,6 +27,10 @@ from profiler.errors import UserError
 from profiler.results import CellResult, Results
 
 ANOTHER_MACHINE = "another machine"
+CHOSEN = (
+    "The cores were nearer each other in some rounds than in others (see verdicts of the runs): each cell is judged by "
+    "rounds in which they were equally near in both runs, and its times are of these rounds."
+)
 TESTS = "Mann-Whitney on raw samples and a t test on medians of rounds, both; Benjamini-Hochberg over cells"
 
 
@@ -77,11 +82,14 @@ def _against(
         notes=_notes(first, second),
     )
     timed = _timed(first, second, pairs.cells, same_run, only_host=[each.name for each in unequal] in ([], ["host"]))
+    if timed.chosen:
+        comparison.notes.append(CHOSEN)
     for number, reason in timed.reasons.items():
         cells[number].speed.reason = reason
     if timed.cells:
         speeds, mean = judge(list(timed.cells.values()), least)
-        for number, speed in zip(timed.cells, speeds, strict=True):
+        for (number, judged_by), speed in zip(timed.cells.items(), speeds, strict=True):
+            cells[number].latency_s = judged_by.medians
             cells[number].speed = _said(speed, judged)
             if unequal and judged and speed.ratio is not None:
                 speed.normalised = normalised(speed.ratio, first, second, cells[number].variants)
@@ -97,25 +105,31 @@ class _Timed:
     def __init__(self) -> None:
         self.cells: dict[int, Timed] = {}
         self.reasons: dict[int, str] = {}
+        self.chosen = False  # whether some rounds are left out
 
 
 def _timed(
     first: Results, second: Results, pairs: Sequence[tuple[CellResult, CellResult]], same_run: bool, only_host: bool
 ) -> _Timed:
     found = _Timed()
-    usable = {}
+    usable: dict[int, tuple[list[list[float]], list[list[float]]]] = {}
     for number, (one, two) in enumerate(pairs):
-        sides = rounds_of(one), rounds_of(two)
-        if isinstance(sides[0], str) or isinstance(sides[1], str):
-            who = (f"baseline {sides[0]}" if isinstance(sides[0], str) else "", sides[1])
+        before, after = rounds_of(one), rounds_of(two)
+        if isinstance(before, str) or isinstance(after, str):
+            who = (f"baseline {before}" if isinstance(before, str) else "", after)
             found.reasons[number] = "; ".join(text for text in who if isinstance(text, str) and text)
         else:
-            usable[number] = sides
+            usable[number] = before, after
     # Variants of one run go through each round side by side: what the machine did then, it did to both.
     paired = same_run and all(len(one) == len(two) for one, two in usable.values())
+    equal = only_host and all(threads_of(first, one.variant) == threads_of(second, two.variant) for one, two in pairs)
+    shortest = shortest_handoffs(pairs, comparable=equal)
     for number, sides in usable.items():
-        allowed = allowance(first, second, pairs[number], same_machine=only_host)
-        found.cells[number] = Timed(*sides, paired=paired, allowance=allowed)  # type: ignore[arg-type]
+        rounds = alike(pairs[number], shortest, paired)
+        allowed = allowance(first, second, pairs[number], only_host, rounds.unlike)
+        kept = [[side[place] for place in places] for side, places in zip(sides, rounds.numbers, strict=True)]
+        found.chosen |= any(len(few) < len(side) for few, side in zip(kept, sides, strict=True))
+        found.cells[number] = Timed(kept[0], kept[1], paired, allowed, rounds.numbers)
     return found
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.comparison.noise import Levels, Shift, beside_others, mean_shift, shifts
+from profiler.comparison.ranks import corrected, rank_test
 from profiler.comparison.result import Speed, Verdict
 from profiler.results import CellResult
 
@@ -36,12 +37,22 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Timed:
-    """Two cells with usable samples, in rounds."""
+    """Two cells with usable samples, in rounds: those that are compared, and which of all rounds these are."""
 
     first: list[list[float]]
     second: list[list[float]]
     paired: bool
     allowance: Allowance
+    numbers: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Over the calls of the rounds that are compared."""
+        one, two = (
+            statistics.median([sample for values in rounds for sample in values])
+            for rounds in (self.first, self.second)
+        )
+        return one, two
 
 
 def rounds_of(cell: CellResult) -> list[list[float]] | str:
@@ -65,11 +76,11 @@ def rounds_of(cell: CellResult) -> list[list[float]] | str:
 
 def judge(cells: Sequence[Timed], least: float = LEAST) -> tuple[list[Speed], Speed]:
     """The verdict on each cell, and on the geometric mean over them; needs at least one."""
-    levels = [Levels.of(cell.first, cell.second, cell.paired) for cell in cells]
+    levels = [Levels.of(cell.first, cell.second, cell.paired, cell.numbers) for cell in cells]
     ranks = [_rank_test(cell) for cell in cells]
     found, of_rounds, looks = _by_rounds(levels, cells, least)
     probabilities = [max(pair) for pair in zip(ranks, of_rounds, strict=True)]
-    adjusted = _for_many(probabilities)
+    adjusted = corrected(probabilities)
     speeds = []
     for number, cell in enumerate(cells):
         reachable = _orders(cell) >= 2.0 * len(cells) / LEVEL
@@ -155,8 +166,6 @@ def _mean(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> Spe
 
 def _rank_test(cell: Timed) -> float:
     """Mann-Whitney. Rounds that both went through side by side are brought to one level first (aligned ranks)."""
-    from scipy.stats import mannwhitneyu
-
     levels = [1.0] * max(len(cell.first), len(cell.second))
     if cell.paired:
         pairs = zip(cell.first, cell.second, strict=True)
@@ -165,16 +174,10 @@ def _rank_test(cell: Timed) -> float:
         [sample / level for values, level in zip(rounds, levels, strict=False) for sample in values]
         for rounds in (cell.first, cell.second)
     )
-    return float(mannwhitneyu(first, second).pvalue)
+    return rank_test(first, second)
 
 
 def _orders(cell: Timed) -> int:
     """In how many orders samples could have come; the rank test cannot give less than two of them a probability."""
     first, second = (sum(len(values) for values in rounds) for rounds in (cell.first, cell.second))
     return math.comb(first + second, first)
-
-
-def _for_many(probabilities: Sequence[float]) -> list[float]:
-    from scipy.stats import false_discovery_control
-
-    return [float(value) for value in false_discovery_control(probabilities, method="bh")]

@@ -66,8 +66,10 @@ def normalised(ratio: float, first: Results, second: Results, variants: tuple[st
     return found
 
 
-def allowance(first: Results, second: Results, cells: tuple[CellResult, CellResult], same_machine: bool) -> Allowance:
-    """What the change of the machine's state between the two may explain."""
+def allowance(
+    first: Results, second: Results, cells: tuple[CellResult, CellResult], same_machine: bool, unlike: float = 0.0
+) -> Allowance:
+    """What the change of the machine's state between the two may explain; `unlike`: by cores nearer or farther."""
     low = high = 0.0
     reasons = []
     if same_machine and first is not second:
@@ -81,6 +83,9 @@ def allowance(first: Results, second: Results, cells: tuple[CellResult, CellResu
         reasons.append(
             f"others took {'more' if taken > 0 else 'less'} of the CPU in this run, worth up to {_percent(taken)}"
         )
+    if unlike:
+        low, high = low - unlike, high + unlike
+        reasons.append(f"cores were nearer in one run than in the other, worth up to {math.expm1(unlike):.0%}")
     return Allowance(low, high, " and ".join(reasons))
 
 

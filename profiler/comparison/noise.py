@@ -71,19 +71,31 @@ class Levels:
 
     first: tuple[float, ...]
     second: tuple[float, ...] = ()
+    numbers: tuple[tuple[int, ...], ...] = ()  # which rounds of the run these are; all, where nothing is said
 
     @classmethod
-    def of(cls, first: Rounds, second: Rounds, paired: bool) -> Levels:
+    def of(cls, first: Rounds, second: Rounds, paired: bool, numbers: tuple[tuple[int, ...], ...] = ()) -> Levels:
         """`paired`: both come from one run, whose rounds they went through side by side."""
         one = tuple(math.log(statistics.median(values)) for values in first)
         two = tuple(math.log(statistics.median(values)) for values in second)
         if paired and len(one) == len(two):
-            return cls(tuple(a - b for a, b in zip(one, two, strict=True)))
-        return cls(one, two)
+            return cls(tuple(a - b for a, b in zip(one, two, strict=True)), numbers=numbers[:1])
+        return cls(one, two, numbers)
+
+    @classmethod
+    def by_rounds(cls, sides: Sequence[dict[int, float]]) -> Levels:
+        """Of one run or two, each by the number of the round."""
+        first, second = sides[0], sides[1] if len(sides) > 1 else {}
+        return cls(tuple(first.values()), tuple(second.values()), tuple(tuple(side) for side in sides))
 
     @property
     def groups(self) -> list[tuple[float, ...]]:
         return [group for group in (self.first, self.second) if group]
+
+    def in_rounds(self, side: int) -> dict[int, float]:
+        """The levels of a run by the number of the round."""
+        group = self.groups[side] if side < len(self.groups) else ()
+        return dict(zip(self.numbers[side] if self.numbers else range(len(group)), group, strict=True))
 
     @property
     def value(self) -> float:
@@ -139,35 +151,50 @@ def beside_others(cells: Sequence[Levels]) -> tuple[list[Levels], float] | None:
     """Levels without what all cells of a round have in common, and the shift that they have in common.
 
     A slow minute slows all cells; what one cell does beside the others is seen more sharply. None where there are too
-    few cells to tell what is common, or their rounds do not match.
+    few cells to tell what is common, or a cell has no round that enough others have.
     """
-    shapes = {tuple(len(group) for group in cell.groups) for cell in cells}
-    if len(cells) < OTHERS_NEEDED or len(shapes) > 1:
+    sides = {len(cell.groups) for cell in cells}
+    if len(cells) < OTHERS_NEEDED or len(sides) > 1:
         return None
     typical = [statistics.fmean(statistics.median(group) for group in cell.groups) for cell in cells]
     common = [
-        [
-            statistics.median(cell.groups[side][number] - base for cell, base in zip(cells, typical, strict=True))
-            for number in range(count)
-        ]
-        for side, count in enumerate(next(iter(shapes)))
+        {number: statistics.median(levels) for number, levels in found.items() if len(levels) >= OTHERS_NEEDED}
+        for found in (_by_round(cells, side, typical) for side in range(sides.pop()))
     ]
     relative = []
     for cell in cells:
-        sides = zip(cell.groups, common, strict=True)
-        relative.append(Levels(*(tuple(a - b for a, b in zip(group, shared, strict=True)) for group, shared in sides)))
+        kept = [
+            {number: level - shared[number] for number, level in cell.in_rounds(side).items() if number in shared}
+            for side, shared in enumerate(common)
+        ]
+        if not all(kept):
+            return None
+        relative.append(Levels.by_rounds(kept))
     return relative, statistics.median(cell.value for cell in cells)
 
 
 def mean_shift(cells: Sequence[Levels]) -> Shift:
     """Of the geometric mean over cells: each round's mean over cells is one look at the machine."""
-    shortest = [min(len(cell.groups[side]) for cell in cells) for side in range(len(cells[0].groups))]
-    means = [
-        tuple(statistics.fmean(cell.groups[side][number] for cell in cells) for number in range(shortest[side]))
-        for side in range(len(shortest))
-    ]
-    spread = shifts([Levels(*means)])[0]
+    sides = range(min(len(cell.groups) for cell in cells))
+    means = [[statistics.fmean(errors) for errors in _errors_by_round(cells, side)] for side in sides]
+    spread = shifts([Levels.by_rounds([dict(enumerate(side)) for side in means])])[0]
     return Shift(statistics.fmean(cell.value for cell in cells), spread.error, spread.freedom)
+
+
+def _by_round(cells: Sequence[Levels], side: int, bases: Sequence[float]) -> dict[int, list[float]]:
+    """What each round of a run adds to the cells that have it, by its number."""
+    found: dict[int, list[float]] = {}
+    for cell, base in zip(cells, bases, strict=True):
+        for number, level in cell.in_rounds(side).items():
+            found.setdefault(number, []).append(level - base)
+    return found
+
+
+def _errors_by_round(cells: Sequence[Levels], side: int) -> list[list[float]]:
+    """How far cells lie off their own medians, for each round that at least half of them have; else for all rounds."""
+    having = [cell for cell in cells if len(cell.groups) > side]
+    found = _by_round(having, side, [statistics.median(cell.groups[side]) for cell in having])
+    return [errors for errors in found.values() if 2 * len(errors) >= len(having)] or list(found.values())
 
 
 def _common_variance(cells: Sequence[Levels]) -> tuple[float, float]:
@@ -198,10 +225,9 @@ def _shared_variance(cells: Sequence[Levels]) -> float:
     """The variance of what all cells of a round have in common."""
     total, freedom = 0.0, 0
     for side in range(max(len(cell.groups) for cell in cells)):
-        residuals = [cell.residuals[side] for cell in cells if len(cell.groups) > side]
-        rounds = min(len(errors) for errors in residuals)
-        total += sum(statistics.median(errors[number] for errors in residuals) ** 2 for number in range(rounds))
-        freedom += max(0, rounds - 1)
+        rounds = _errors_by_round(cells, side)
+        total += sum(statistics.median(errors) ** 2 for errors in rounds)
+        freedom += max(0, len(rounds) - 1)
     return total / max(1, freedom)
 
 

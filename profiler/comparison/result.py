@@ -45,7 +45,9 @@ class CellComparison(BaseModel):
     variants: tuple[str, str]
     seconds: float
     batch_size: int
-    latency_s: tuple[float | None, float | None]  # medians, as in the tables of each run
+    latency_s: tuple[
+        float | None, float | None
+    ]  # medians of the rounds that are compared: of all, unless a note says so
     status: tuple[str, str] = ("ok", "ok")
     speed: Speed = Field(default_factory=Speed)
     beside: list[Change] = Field(default_factory=list)  # memory, energy

@@ -60,7 +60,7 @@ class CellState:
         self.stopped_by = figures["stopped_by"]
         self.seconds_of_audio = result["input"]["seconds_of_audio"]
         self.share_of_padding = result["input"]["share_of_padding"]
-        self.conditions.append(condition)
+        self.conditions.append(condition | {name: figures[name] for name in ("handoff_s",) if name in figures})
 
     def add_memory(self, figures: dict[str, Any]) -> None:
         self.training.memory = figures.pop("phases", None)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.device import Device
 from profiler.measure.chunks import chunk_figures
+from profiler.measure.handoff import measure_handoff
 from profiler.measure.latency import VARIED_INPUTS, StopRule, Timing, time_calls
 from profiler.measure.memory import measure_memory
 from profiler.measure.trace import record_trace
@@ -133,7 +134,10 @@ def _time(
             emit({"event": "progress", "calls": len(timing.samples), "latency": seen[len(seen) // 2]})
 
     rule = StopRule(job.min_calls, job.width, job.budget, job.earlier, job.max_calls)
+    before = measure_handoff() if job.device == "cpu" else None
     figures = asdict(time_calls(run, inputs, Device(job.device), rule, job.warmup, report))
+    if before is not None:
+        figures |= {"handoff_s": [before, measure_handoff()]}
     if step is not None:
         from profiler.measure.phases import training_figures
 

@@ -8,6 +8,13 @@ FLOPS_PER_MAC = 2
 OVERHEAD = 0.2  # where arithmetic and memory both explain less of a call than this, neither bounds it
 
 
+def higher_peak(known: dict[str, Any] | None, found: dict[str, Any]) -> dict[str, Any]:
+    """The best of both, for arithmetic and memory each: a disturbance only ever lowers what is seen."""
+    if known is None:
+        return found
+    return found | {name: max(known[name], found[name]) for name in ("gflops", "gb_per_s")}
+
+
 def relate_to_peak(operations: dict[str, Any], latency: float, reference: dict[str, Any] | None) -> dict[str, Any]:
     """{achieved_gflops, intensity, share_of_peak, bound, peak_gflops, peak_gb_per_s}; peaks only where measured.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from profiler import warnings
+from profiler.measure.handoff import FAR
 from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
 from profiler.measure.statistics import median_interval, summarize
 
@@ -48,7 +49,7 @@ def _pairs_agree(paired: Sequence[float], disturbed: bool) -> bool:
 
 
 def _from_outside(conditions: Sequence[dict[str, Any]]) -> list[str]:
-    """What others did to the machine meanwhile."""
+    """What was done to the machine meanwhile."""
     found = []
     busy = max((state.get("other_cpus", 0.0) for state in conditions), default=0.0)
     if busy >= BUSY_CPUS:
@@ -58,6 +59,9 @@ def _from_outside(conditions: Sequence[dict[str, Any]]) -> list[str]:
         found.append(warnings.cpu_stolen(stolen))
     if any(state.get("throttled", 0) for state in conditions):
         found.append(warnings.THROTTLED)
+    handoffs = [value for state in conditions for value in state.get("handoff_s", [])]
+    if not found and handoffs and max(handoffs) > FAR * min(handoffs):
+        found.append(warnings.cores_moved(min(handoffs), max(handoffs)))
     return found
 
 

@@ -12,7 +12,7 @@ from profiler.errors import UserError
 from profiler.nearest import nearest
 from profiler.report.table import Table
 from profiler.results import CellResult, Results
-from profiler.units import bytes_text, significant
+from profiler.units import bytes_text, many, significant
 
 By = Literal["label", "module", "operator"]
 Sort = Literal["total", "own", "calls", "memory", "operations"]
@@ -187,7 +187,7 @@ def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
 
 
 def _times(count: int) -> str:
-    return f"{count} call{'s' * (count != 1)}"
+    return many(count, "call")
 
 
 def _percent(value: float) -> str:

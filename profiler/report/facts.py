@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.results import Results
-from profiler.units import bytes_text, significant
+from profiler.units import bytes_text, many, significant
 
 
 def environment_facts(results: Results) -> list[tuple[str, str]]:
@@ -42,8 +42,8 @@ def method(results: Results) -> list[str]:
         return []
     rounds, warmup, least = (measure.get(name) for name in ("rounds", "warmup", "min_calls"))
     return [
-        f"Each cell was timed in {rounds} round{'s' * (rounds != 1)}, each in a process of its own, with the cells in "
-        f"shuffled order: {warmup} call{'s' * (warmup != 1)} to warm up, then at least {least} and at "
+        f"Each cell was timed in {many(rounds, 'round')}, each in a process of its own, with the cells in "
+        f"shuffled order: {many(warmup, 'call')} to warm up, then at least {least} and at "
         f"most {measure.get('max_calls')}, until the 95 % interval of the median lay within "
         f"{measure.get('width', 0):.1%} of it or {measure.get('budget'):g} s of timed calls were spent.",
         "Memory, energy, operations, the breakdown and traces were taken in passes of their own, so that no instrument "

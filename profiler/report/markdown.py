@@ -8,6 +8,7 @@ from profiler import warnings
 from profiler.report.energy import energy_absent
 from profiler.report.tables import build_tables
 from profiler.results import Results, write_atomically
+from profiler.units import many
 
 FILE = "tables.md"
 
@@ -23,7 +24,8 @@ def how_measured(results: Results) -> str:
     """Machine, weights, timed region, notes: the small print, in a few lines."""
     environment = results.environment
     lines = [
-        f"Run {results.run.id}, {results.run.status}. {environment.get('cpu')}, {environment.get('threads')} threads, "
+        f"Run {results.run.id}, {results.run.status}. "
+        f"{environment.get('cpu')}, {many(environment.get('threads'), 'thread')}, "
         f"{environment.get('os')}, torch {environment.get('packages', {}).get('torch')}."
     ]
     measured = next((cell for cell in results.cells if cell.timed_region), None)

@@ -8,7 +8,7 @@ from profiler.report import figures
 from profiler.report.accuracy import rate_text
 from profiler.report.variants import latency_value, ratios
 from profiler.results import CellResult, Results
-from profiler.units import bytes_text, seconds_text, significant
+from profiler.units import bytes_text, many, seconds_text, significant
 
 MOST_VARIANTS = 4
 
@@ -60,7 +60,7 @@ def _machine(results: Results) -> str:
     if not name:
         return ""
     threads = environment.get("threads")
-    return f" on {name}" + (f", {threads} thread{'s' * (threads != 1)}" if threads and device == "cpu" else "")
+    return f" on {name}" + (f", {many(threads, 'thread')}" if threads and device == "cpu" else "")
 
 
 def _real_time(cells: list[CellResult]) -> str:

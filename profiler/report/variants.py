@@ -107,7 +107,10 @@ def size_table(title: str, models: list[Model]) -> Table | None:
 
 
 def _size(count: int | None) -> str:
-    return "" if count is None else f"{count / KB:,.0f} KB = {significant(count / MB, 3)} MB"
+    if count is None:
+        return ""
+    digits = 2 if count < 10 * MB else 1
+    return f"{count / KB:,.0f} KB ({count / MB:,.{digits}f} MB)"
 
 
 def rtf_value(cell: CellResult) -> float | None:

@@ -9,7 +9,9 @@ import pytest
 from profiler.device import Device
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
-from profiler.recipe import load_recipe
+from profiler.execution.settings import allowed_cpus
+from profiler.execution.workers import Workers
+from profiler.recipe.load import load_recipe
 from tests import program
 from tests.tiny import SPEECH
 
@@ -112,6 +114,35 @@ def test_a_fresh_worker_is_used_where_a_fork_is_not_possible(tmp_path: Path, mon
     assert cell.latency_s is not None
     assert cell.peak_memory_bytes is not None
     assert results.environment["reference"]["gflops"] > 0
+
+
+def test_shares_follow_a_better_peak_seen_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disturbance at the start must not leave shares above 100 %. Replaced is the speed of the machine alone."""
+    speeds = iter([1e-6, 1e6])
+    monkeypatch.setattr(
+        Workers, "reference", lambda *_: {"gflops": next(speeds), "gb_per_s": 10.0, "threads": len(allowed_cpus())}
+    )
+    recipe = program.module_recipe(tmp_path, "Threaded", seconds="[0.1, 0.2]", batches="[1]")
+    Execution(load_recipe(recipe, trust=True), Options(logdir=tmp_path / "logs"), Display()).execute()
+    results = program.results_in(tmp_path / "logs")
+    assert [cell["operations"]["peak_gflops"] for cell in results["cells"]] == [1e6, 1e6]
+    assert all(cell["operations"]["share_of_peak"] < 1 for cell in results["cells"])
+    assert all(cell["latency_s"]["samples"] for cell in results["cells"])
+
+
+def test_every_round_notes_how_long_threads_take_to_hand_over(tmp_path: Path) -> None:
+    recipe = program.module_recipe(
+        tmp_path,
+        "Nothing",
+        seconds="[0.1]",
+        batches="[1]",
+        more="variants:\n- {name: one, threads: 1}\n- {name: two, threads: 2}\nmeasure: {rounds: 2}\n",
+    )
+    program.run(recipe, "--trust", "--logdir", tmp_path)
+    one, two = program.results_in(tmp_path)["cells"]
+    assert [state.get("handoff_s") for state in one["conditions"]] == [None, None], "nobody to hand over to"
+    assert [len(state["handoff_s"]) for state in two["conditions"]] == [2, 2], "before and after"
+    assert all(value > 0 for state in two["conditions"] for value in state["handoff_s"])
 
 
 def test_the_environment_is_recorded(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.parameters import REST
+from profiler.units import many
 
 if TYPE_CHECKING:
     import torch
@@ -97,6 +98,6 @@ def _uncompiled(gradients: bool) -> Iterator[None]:
 
 
 def _uncounted(unknown: Counter[str], zeros: list[str], macs: int) -> list[str]:
-    named = [f"{name} ({calls} call{'s' * (calls > 1)})" for name, calls in unknown.most_common()]
+    named = [f"{name} ({many(calls, 'call')})" for name, calls in unknown.most_common()]
     zeros = [*zeros, "the whole call"] if not macs else zeros
     return named + [f"{name}: 0, for torch saw nothing in it that the convention counts" for name in zeros]

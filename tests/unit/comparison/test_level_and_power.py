@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from itertools import combinations
 
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import mannwhitneyu
 from profiler import compare
 from profiler.comparison.result import CellComparison
 from profiler.results import Results
-from tests.synthetic import GRID, QUIET, SHARED, Machine, Made, make
+from tests.synthetic import FAR, GRID, MOVED, NEAR, QUIET, SHARED, Machine, Made, make
 
 SLOW = (1.0, 1)
 
@@ -23,7 +24,7 @@ def equal_runs(machine: Machine, count: int = 12, **more: object) -> list[Result
     return [make(Made(seed, machine=machine, **more)) for seed in range(count)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("machine", [QUIET, SHARED], ids=["quiet", "shared"])
+@pytest.mark.parametrize("machine", [QUIET, SHARED, MOVED], ids=["quiet", "shared", "cores moved"])
 def test_of_equal_cells_at_most_one_in_a_hundred_is_called_different(machine: Machine) -> None:
     found = [cell for pair in combinations(equal_runs(machine), 2) for cell in cells(*pair)]
     called = [cell for cell in found if cell.speed.verdict != "no difference"]
@@ -71,6 +72,44 @@ def test_more_rounds_find_it_on_a_shared_machine_too() -> None:
 
     assert share(12) >= 0.6
     assert share(12) > share(3)
+
+
+def test_ten_percent_is_found_though_cores_are_moved() -> None:
+    """Rounds are compared with rounds in which the cores were equally near, or not at all."""
+    verdicts, ratios = [], []
+    for seed in range(30):
+        base, slower = (
+            make(Made(1000 * second + seed, machine=MOVED, rounds=8, factors={SLOW: 1.1} if second else {}))
+            for second in (0, 1)
+        )
+        for cell in cells(base, slower):
+            if (cell.seconds, cell.batch_size) == SLOW:
+                verdicts.append(cell.speed.verdict)
+                ratios.append(cell.speed.ratio or 0.0)
+    assert verdicts.count("slower") >= 0.7 * len(verdicts)
+    assert statistics.median(ratios) == pytest.approx(1.1, abs=0.02)
+
+
+def test_what_moved_cores_may_explain_is_not_called_a_difference() -> None:
+    """One run near, the other far: 50 % slower, and nothing to compare it with."""
+    still = Machine(apart=0.4, moves=0.0)
+    runs = [make(Made(seed, machine=still)) for seed in range(12)]
+    near, far = (
+        next(run for run in runs if run.cells[0].conditions[0]["handoff_s"][0] == value) for value in (NEAR, FAR)
+    )
+    (other,) = compare(near, far).others
+    assert {cell.speed.verdict for cell in other.cells} == {"no difference"}
+    assert all((cell.speed.ratio or 0.0) > 1.4 for cell in other.cells)
+    assert all("cores were nearer" in cell.speed.reason for cell in other.cells)
+    (twice,) = compare(near, make(Made(99, machine=still, factors=dict.fromkeys(GRID, 2.5)))).others
+    assert {cell.speed.verdict for cell in twice.cells} == {"slower"}, "beyond what moving explains"
+
+
+def test_rounds_that_are_left_out_are_spoken_of() -> None:
+    (other,) = compare(make(Made(1, machine=MOVED, rounds=8)), make(Made(2, machine=MOVED, rounds=8))).others
+    assert any("equally near in both runs" in note for note in other.notes)
+    (calm,) = compare(make(Made(1)), make(Made(2))).others
+    assert not calm.notes
 
 
 def test_the_interval_covers_the_truth() -> None:

@@ -55,6 +55,19 @@ def test_a_machine_that_becomes_faster_is_told_as_well() -> None:
     assert reasons([1.3, 1.31, 1.29, 1.3, 1.3], [1.0, 1.01, 0.99, 1.0, 1.0]) == [warnings.drift_between_rounds(0.3)]
 
 
+def test_cores_that_were_moved_are_told_where_nothing_else_explains_it() -> None:
+    rounds = [1.0, 1.01, 0.99, 1.0, 1.0], [1.3, 1.31, 1.29, 1.3, 1.3]
+
+    def told(handoffs: list[float], **more: float) -> bool:
+        conditions = [QUIET | {"handoff_s": [3.4e-6, 3.4e-6]}, QUIET | more | {"handoff_s": handoffs}]
+        _, found = judge(rounds, conditions, width=0.03)
+        return any("3.4 us at one time, 5.4 us at another" in text for text in found)
+
+    assert told([3.4e-6, 5.4e-6])
+    assert not told([3.5e-6, 3.6e-6])
+    assert not told([3.4e-6, 5.4e-6], other_cpus=1.0), "other processes delay threads too"
+
+
 def test_rounds_that_overlap_are_no_drift() -> None:
     assert reasons(WILD, [value * 1.05 for value in WILD]) == [warnings.UNKNOWN_NOISE]
 

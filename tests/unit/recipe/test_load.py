@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from profiler.errors import UserError
-from profiler.recipe import Recipe, RecipeError, load_recipe
-from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.errors import RecipeError
+from profiler.recipe.load import LoadedRecipe, load_recipe
+from profiler.recipe.schema import Recipe
 from tests.tiny import RECIPES, SPEECH, recipe_text
 
 HUB_ID = "facebook/wav2vec2-base-960h"
@@ -229,7 +230,7 @@ def test_a_class_as_model_is_imported_only_with_trust(tmp_path: Path) -> None:
 
 def test_checking_a_recipe_imports_no_torch() -> None:
     code = (
-        "import sys; from profiler.recipe import load_recipe; "
+        "import sys; from profiler.recipe.load import load_recipe; "
         f"load_recipe({str(RECIPES / 'crdnn.yaml')!r}); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=RECIPES.parent, check=True)
