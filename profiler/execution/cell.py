@@ -47,6 +47,38 @@ class CellState:
     def samples(self) -> list[float]:
         return [sample for values in self.rounds for sample in values]
 
+    def add_passes(self, results: dict[str, dict[str, Any]], condition: dict[str, Any]) -> None:
+        """What the passes of a job gave, and how the machine was meanwhile."""
+        for name, result in results.items():
+            self.work[name] = self.work.get(name, 0.0) + result["work_s"]
+        if "time" in results:
+            self.add_timing(results["time"], condition)
+        if "memory" in results:
+            self.add_memory(results["memory"]["figures"])
+        if "energy" in results:
+            self.add_energy(results["energy"]["figures"])
+        if "operations" in results:
+            self.add_operations(results["operations"]["figures"])
+        if "breakdown" in results:
+            self.add_breakdown(results["breakdown"]["figures"])
+        if "trace" in results:
+            self.trace = f"{self.cell.folder}/{results['trace']['figures']['files'][-1]}"
+
+    def add_failure(self, during: str, reason: str, number: int) -> None:
+        """A pass that failed: without its time or memory a cell has failed, without the others it lacks them."""
+        if during == "trace":
+            self.trace_reason = reason
+        elif during == "operations":
+            self.operations_reason = reason
+        elif during == "breakdown":
+            self.breakdown_reason = reason
+        elif during == "energy":
+            self.energy_reason = reason
+        else:
+            place = f"in round {number + 1}: " if number else ""
+            place += f"in the {during} pass: " if during == "memory" else ""
+            self.failure = f"{place}{reason}"
+
     def add_timing(self, result: dict[str, Any], condition: dict[str, Any]) -> None:
         figures = result["figures"]
         self.rounds.append(array("d", figures["samples"]))
@@ -76,10 +108,6 @@ class CellState:
         self.breakdown, self.breakdown_reason = figures.get("breakdown"), figures.get("reason")
         if self.breakdown is not None:
             self.breakdown["file"] = f"{self.cell.folder}/{self.breakdown['file']}"
-
-    def add_work(self, kind: str, result: dict[str, Any]) -> None:
-        """How long a pass was at work, for the account of where a run's time went."""
-        self.work[kind] = self.work.get(kind, 0.0) + result["work_s"]
 
     @classmethod
     def from_result(cls, cell: Cell, result: CellResult) -> CellState:

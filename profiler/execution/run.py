@@ -11,16 +11,15 @@ The parent sleeps while a job runs, survives its death, and goes on with the nex
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler import __version__, warnings
+from profiler import warnings
 from profiler.dataset.plan import plan_dataset
-from profiler.environment import available_memory, read_environment, read_repository, read_state
+from profiler.environment import available_memory, read_state
 from profiler.errors import ModelError, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
@@ -28,20 +27,21 @@ from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
 from profiler.execution.handle import JobFailed
 from profiler.execution.job import Job, Pass
+from profiler.execution.peaks import Peaks
 from profiler.execution.predict import Forecast
+from profiler.execution.record import new_results, warnings_at_start
 from profiler.execution.resume import check_resumable
-from profiler.execution.settings import allowed_cpus, recorded_settings
+from profiler.execution.settings import allowed_cpus
 from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
-from profiler.measure.peak import higher_peak, relate_to_peak
+from profiler.measure.peak import relate_to_peak
 from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import CellResult, Model, Results, ResultsFile, Run
+from profiler.results import CellResult, Model, Results, ResultsFile
 from profiler.runs import new_run_folder, now
 from profiler.variants.support import NotSupported
 
-REFERENCE_SECONDS = 60.0
 REFERENCE_DRIFT = 0.1
 ESTIMATE_SECONDS = 2.0
 
@@ -74,14 +74,15 @@ class Execution:
         earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
         check_same_batches(earlier, data)
         self.folder = options.resume or new_run_folder(options.logdir, loaded.name)
-        self.file = ResultsFile(self.folder, earlier or self._new_results())
+        self.file = ResultsFile(
+            self.folder, earlier or new_results(loaded, self.folder.name, options.command, options.device, self.threads)
+        )
         self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display) if data else None
         self._planned: dict[tuple[int, Cell], None] = {}
-        peaks = self.file.results.environment.setdefault("references", {})
-        self._peaks: dict[int, dict[str, Any]] = {int(threads): found for threads, found in peaks.items()}
+        self.peaks = Peaks(self.workers, self.file.results.environment)
         self._left: float | None = None
         self._left_known_at = -ESTIMATE_SECONDS
 
@@ -125,7 +126,7 @@ class Execution:
             self._skip_variant(first, str(error))
         else:
             results.environment["reference"] = self._reference(first)
-        for text in self._warnings_at_start():
+        for text in warnings_at_start(results.environment, self.options.device, self.recipe):
             self._note(text)
         for cell, reason in self.plan.skipped.items():
             self.states[cell].skip = reason
@@ -180,33 +181,9 @@ class Execution:
             )
         except JobFailed as error:
             results = error.results
-            if error.during == "trace":
-                state.trace_reason = str(error)
-            elif error.during == "operations":
-                state.operations_reason = str(error)
-            elif error.during == "breakdown":
-                state.breakdown_reason = str(error)
-            elif error.during == "energy":
-                state.energy_reason = str(error)
-            else:
-                place = f"in round {number + 1}: " if number else ""
-                place += f"in the {error.during} pass: " if error.during == "memory" else ""
-                state.failure = f"{place}{error}"
+            state.add_failure(error.during, str(error), number)
         after = conditions.read_counters(worker.pid, worker.job_cpu_seconds)
-        for name, result in results.items():
-            state.add_work(name, result)
-        if "time" in results:
-            state.add_timing(results["time"], conditions.between(before, after))
-        if "memory" in results:
-            state.add_memory(results["memory"]["figures"])
-        if "energy" in results:
-            state.add_energy(results["energy"]["figures"])
-        if "operations" in results:
-            state.add_operations(results["operations"]["figures"])
-        if "breakdown" in results:
-            state.add_breakdown(results["breakdown"]["figures"])
-        if "trace" in results:
-            state.trace = f"{state.cell.folder}/{results['trace']['figures']['files'][-1]}"
+        state.add_passes(results, conditions.between(before, after))
 
     def _job(self, number: int, state: CellState, recipe: Recipe) -> Job:
         """Memory and trace are taken once, in the first round."""
@@ -245,10 +222,10 @@ class Execution:
         start = results.environment.get("reference")
         measured = [state.cell.variant for state in self.states.values() if state.samples]
         if measured:
-            before = dict(self._peaks)
+            before = self.peaks.found()
             end = self._reference(measured[0])
             results.environment["reference_at_end"] = end
-            if self._peaks != before:  # a better peak is nearer the truth: shares of it follow
+            if self.peaks.found() != before:  # a better peak is nearer the truth: shares of it follow
                 self.file.put_all([self._result(state) for state in self.states.values() if state.operations])
             if start and end and start.get("threads") == end.get("threads"):
                 change = end["gflops"] / start["gflops"] - 1
@@ -260,26 +237,6 @@ class Execution:
         self.file.write()
 
     # -- pieces
-
-    def _new_results(self) -> Results:
-        return Results(
-            run=Run(
-                id=self.folder.name,
-                recipe=str(self.loaded.path),
-                recipe_sha256=hashlib.sha256(self.loaded.text.encode()).hexdigest(),
-                command=self.options.command,
-                started=now(),
-                profiler_version=__version__,
-                resolved=self.recipe.model_dump(mode="json"),
-            ),
-            environment={
-                **read_environment(),
-                "repository": read_repository(self.loaded.path.resolve().parent),
-                "threads": self.threads[self.recipe.variants[0].name],
-                "device": self.options.device,
-                "settings": {name: recorded_settings(count) for name, count in self.threads.items()},
-            },
-        )
 
     def _state(self, cell: Cell, earlier: Results | None) -> CellState:
         found = earlier.cell(cell.variant, cell.seconds, cell.batch_size) if earlier else None
@@ -318,7 +275,7 @@ class Execution:
         )
         self._put_energy(result)
         if result.operations and result.latency_s:
-            peak = self._peaks.get(self.threads[state.cell.variant])
+            peak = self.peaks.of(self.threads[state.cell.variant])
             result.operations |= relate_to_peak(result.operations, result.latency_s.median, peak)
             self._put_model_operations(state.cell.variant, result.operations)
         return result
@@ -359,18 +316,12 @@ class Execution:
         except NotSupported as error:
             self._skip_variant(variant, str(error))
         else:
-            if self.threads[variant] not in self._peaks:
+            if self.peaks.of(self.threads[variant]) is None:
                 self._reference(variant)
 
     def _reference(self, variant: str) -> dict[str, Any] | None:
-        """What the machine does now with the variant's number of threads. The best of it in the run is the peak."""
         self.display.status("reference workload")
-        found = self.workers.reference(variant, REFERENCE_SECONDS)
-        if found is not None:
-            threads = self.threads[variant]
-            self._peaks[threads] = higher_peak(self._peaks.get(threads), found)
-            self.file.results.environment["references"][str(threads)] = self._peaks[threads]
-        return found
+        return self.peaks.measure(variant, self.threads[variant])
 
     def _fail_variant(self, variant: str, reason: str) -> None:
         """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on."""
@@ -397,20 +348,6 @@ class Execution:
             estimates = [forecasts[cell.variant].round_seconds(cell, number) for number, cell in self._planned]
             self._left = sum(value for value in estimates if value is not None) if any(estimates) else None
         return self._left
-
-    def _warnings_at_start(self) -> list[str]:
-        environment, found = self.file.results.environment, []
-        load = environment["load"][0]
-        if load > 0.5 * environment["cores"]:
-            found.append(warnings.busy_at_start(load, environment["cores"]))
-        if environment.get("governor") not in (None, "performance"):
-            found.append(warnings.governor(environment["governor"]))
-        others = sum(gpu.get("processes", 0) for gpu in environment.get("gpu") or [])
-        if others and self.options.device.startswith("cuda"):
-            found.append(warnings.gpu_shared(others))
-        if self.recipe.profiling_dimensions.example_audio is None:
-            found.append(warnings.RANDOM_DATA)
-        return found
 
     def _note(self, text: str) -> None:
         if text not in self.file.results.run.notes:

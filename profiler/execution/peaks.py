@@ -1,0 +1,32 @@
+"""What the machine can do at most, with each number of threads: the best of all that the reference workload gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.execution.workers import Workers
+from profiler.measure.peak import higher_peak
+
+SECONDS = 60.0  # for the reference workload: more is a hang
+
+
+class Peaks:
+    """Peaks of a run, kept in its environment as `references`. A resumed run knows those of the first part."""
+
+    def __init__(self, workers: Workers, environment: dict[str, Any]) -> None:
+        self._workers = workers
+        self._found: dict[str, dict[str, Any]] = environment.setdefault("references", {})
+
+    def of(self, threads: int) -> dict[str, Any] | None:
+        return self._found.get(str(threads))
+
+    def found(self) -> dict[str, dict[str, Any]]:
+        """All, as they are now."""
+        return dict(self._found)
+
+    def measure(self, variant: str, threads: int) -> dict[str, Any] | None:
+        """What the machine does now, in the variant's process; a disturbance lowers it, so the best is the peak."""
+        now = self._workers.reference(variant, SECONDS)
+        if now is not None:
+            self._found[str(threads)] = higher_peak(self.of(threads), now)
+        return now

@@ -1,0 +1,56 @@
+"""What is written of a run before anything is measured: who, where, with what; and what to beware of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from profiler import __version__, warnings
+from profiler.environment import read_environment, read_repository
+from profiler.execution.settings import recorded_settings
+from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Recipe
+from profiler.results import Results, Run
+from profiler.runs import now
+
+BUSY = 0.5  # of the cores
+
+
+def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, threads: Mapping[str, int]) -> Results:
+    """The results of a run that has none yet. `threads`: of each variant."""
+    recipe = loaded.recipe
+    return Results(
+        run=Run(
+            id=identity,
+            recipe=str(loaded.path),
+            recipe_sha256=hashlib.sha256(loaded.text.encode()).hexdigest(),
+            command=command,
+            started=now(),
+            profiler_version=__version__,
+            resolved=recipe.model_dump(mode="json"),
+        ),
+        environment={
+            **read_environment(),
+            "repository": read_repository(loaded.path.resolve().parent),
+            "threads": threads[recipe.variants[0].name],
+            "device": device,
+            "settings": {name: recorded_settings(count) for name, count in threads.items()},
+        },
+    )
+
+
+def warnings_at_start(environment: Mapping[str, Any], device: str, recipe: Recipe) -> list[str]:
+    """What will make figures doubtful, as far as it shows already."""
+    found = []
+    load = environment["load"][0]
+    if load > BUSY * environment["cores"]:
+        found.append(warnings.busy_at_start(load, environment["cores"]))
+    if environment.get("governor") not in (None, "performance"):
+        found.append(warnings.governor(environment["governor"]))
+    others = sum(gpu.get("processes", 0) for gpu in environment.get("gpu") or [])
+    if others and device.startswith("cuda"):
+        found.append(warnings.gpu_shared(others))
+    if recipe.profiling_dimensions.example_audio is None:
+        found.append(warnings.RANDOM_DATA)
+    return found
