@@ -33,20 +33,20 @@ profiling_dimensions:
   audio_mockup_secs: [0.5, 1, 2, 4]
   batch_sizes: [1, 2]
   example_audio: SPEECH
-measure: {operations: false, energy: false, rounds: 8, budget: 3}
+measure: {operations: false, energy: false, rounds: 12, budget: 3}
 trace: {breakdown: false}
 """
 
 
-def run(name: str, folder: Path, number: int, of: int) -> None:
+def run(name: str, folder: Path, threads: int) -> None:
     """One run of the real program, in a process of its own."""
     root = shipped_folder()
     recipe = folder / f"{name}.yaml"
     slow_at = str(SLOW_AT if name == "slower" else 0.0)
     speech = str(root / "samples" / "speech.flac")
     recipe.write_text(RECIPE.replace("SLOW_AT", slow_at).replace("SPEECH", speech))
-    print(f"run {number} of {of}: {name}", file=sys.stderr, flush=True)
     command = [sys.executable, str(root / "profile.py"), str(recipe), "--trust", "--quiet", "--logdir", str(folder)]
+    command += ["--threads", str(threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=root)
 
 
@@ -80,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--same", type=int, default=10, help="equal runs (default: %(default)s)")
     parser.add_argument("--slower", type=int, default=4, help="runs with 10 %% more work (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the model (default: %(default)s)")
     parser.add_argument("--logs", type=Path, help="keep the runs here, and count those that are here already")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -87,7 +88,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         order = in_turn(arguments.same, arguments.slower)
         for number, name in enumerate(order, 1):
-            run(name, folder, number, len(order))
+            print(f"run {number} of {len(order)}: {name}", file=sys.stderr, flush=True)
+            run(name, folder, arguments.threads)
         print(report(read(folder, "same"), read(folder, "slower")).markdown())
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.comparison.noise import Levels, Shift, beside_others, mean_shift, shifts
 from profiler.comparison.ranks import corrected, rank_test
@@ -55,6 +55,15 @@ class Timed:
         return one, two
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A shift, its probability by chance, and what all cells had in common where that was taken off it."""
+
+    shift: Shift
+    chance: float
+    common: float = 0.0
+
+
 def rounds_of(cell: CellResult) -> list[list[float]] | str:
     """The samples of each round; or why there are none to judge by."""
     if cell.status != "ok":
@@ -78,36 +87,43 @@ def judge(cells: Sequence[Timed], least: float = LEAST) -> tuple[list[Speed], Sp
     """The verdict on each cell, and on the geometric mean over them; needs at least one."""
     levels = [Levels.of(cell.first, cell.second, cell.paired, cell.numbers) for cell in cells]
     ranks = [_rank_test(cell) for cell in cells]
-    found, of_rounds, looks = _by_rounds(levels, cells, least)
-    probabilities = [max(pair) for pair in zip(ranks, of_rounds, strict=True)]
+    found, looks = _by_rounds(levels, cells, least)
+    probabilities = [max(rank, seen.chance) for rank, seen in zip(ranks, found, strict=True)]
     adjusted = corrected(probabilities)
     speeds = []
     for number, cell in enumerate(cells):
         reachable = _orders(cell) >= 2.0 * len(cells) / LEVEL
         speeds.append(
-            _speed(found[number], probabilities[number], adjusted[number], cell.allowance, least, looks * len(cells))
+            _speed(
+                found[number].shift, probabilities[number], adjusted[number], cell.allowance, least, looks * len(cells)
+            )
         )
-        speeds[-1].reason = speeds[-1].reason or _why_not(speeds[-1], cell, ranks[number], reachable)
+        speeds[-1].reason = _why(speeds[-1], found[number], least) or _why_not(
+            speeds[-1], cell, ranks[number], reachable
+        )
     return speeds, _mean(levels, cells, least)
 
 
-def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> tuple[list[Shift], list[float], int]:
-    """The shift of each cell, its probability by chance, and how many looks were taken at it.
+def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> tuple[list[Seen], int]:
+    """The shift of each cell and its probability by chance, and how many looks were taken at it.
 
-    Where the cells as a whole did not shift, a cell is looked at as it is and beside the others; the smaller chance
+    Unless the cells as a whole shifted for sure, a cell is looked at as it is and beside the others; the smaller chance
     counts twice then.
     """
-    found = shifts(levels)
-    chances = [_chance(shift, cell) for shift, cell in zip(found, cells, strict=True)]
+    alone = [Seen(shift, _chance(shift, cell)) for shift, cell in zip(shifts(levels), cells, strict=True)]
     beside = beside_others(levels)
-    if beside is None or abs(beside[1]) >= math.log1p(least):
-        return found, chances, 1
-    others = shifts(beside[0])
-    for number, (shift, cell) in enumerate(zip(others, cells, strict=True)):
+    if beside is None:
+        return alone, 1
+    relative, common = beside
+    if abs(common) >= math.log1p(least) and mean_shift(levels).probability() <= LEVEL:
+        return alone, 1
+    found = []
+    for first, shift, cell in zip(alone, shifts(relative), cells, strict=True):
         chance = _chance(shift, cell)
-        if chance < chances[number]:
-            found[number], chances[number] = shift, chance
-    return found, [min(1.0, 2.0 * chance) for chance in chances], 2
+        agree = shift.value * first.shift.value > 0.0  # else it only stayed where it was while others moved
+        best = Seen(shift, chance, common) if chance < first.chance and agree else first
+        found.append(replace(best, chance=min(1.0, 2.0 * best.chance)))
+    return found, 2
 
 
 def _chance(shift: Shift, cell: Timed) -> float:
@@ -130,6 +146,14 @@ def _speed(shift: Shift, probability: float, adjusted: float, allowance: Allowan
         detectable=math.exp(max(math.log1p(least), allowance.high + shift.least(LEVEL / tests))),
         by_machine=(math.exp(allowance.low), math.exp(allowance.high)),
     )
+
+
+def _why(speed: Speed, seen: Seen, least: float) -> str:
+    """What a reader must know of a cell that is called different by how it stands beside the others."""
+    if speed.verdict == "no difference" or abs(seen.common) < math.log1p(least):
+        return ""
+    how = f"{abs(math.expm1(seen.common)):.0%} {'slower' if seen.common > 0 else 'faster'}"
+    return f"beside the other cells, which were {how} in this run, perhaps by chance"
 
 
 def _why_not(speed: Speed, cell: Timed, rank: float, reachable: bool) -> str:

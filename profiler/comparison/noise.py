@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from profiler.comparison.student import chi_squared_median, cumulative, quantile
 
 # A run holds its weights in one place of the memory, in all its rounds; the next run has another place, and the same
 # code takes slightly longer or shorter there. No round shows it, so it is added: about 1 % is seen on quiet machines.
 RUN_TO_RUN = 0.01
 # Rounds follow each other within minutes and look alike where the machine changes more slowly than that, so that they
 # show too little of how it changes and their mean is worth less: with a correlation of 0.5 from one to the next both
-# together cost a factor of 3, for few rounds and for many.
-ALIKE = 3.0
+# together cost a factor of 3, for few rounds and for many. So much is assumed at most, and where there are too few
+# rounds to tell how much alike they are.
+ALIKE = 0.5
 # With one round in each run nothing is known of how the machine changes; shared ones were seen to change by so much.
 ASSUMED_DRIFT = 0.05
 MEDIAN_OF_VARIANCES_NEEDS = 3  # cells; of fewer, the mean
@@ -46,23 +50,17 @@ class Shift:
     freedom: float  # how well that error is known: degrees of freedom
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        from scipy.special import stdtrit
-
-        reach = float(stdtrit(self.freedom, 0.5 + confidence / 2)) * self.error
+        reach = quantile(self.freedom, 0.5 + confidence / 2) * self.error
         return self.value - reach, self.value + reach
 
     def probability(self, low: float = 0.0, high: float = 0.0) -> float:
         """Of a shift at least so far from [low, high] when the truth lies in there: both sides."""
-        from scipy.special import stdtr
-
         beyond = max(self.value - high, low - self.value, 0.0)
-        return min(1.0, 2.0 * float(stdtr(self.freedom, -beyond / self.error)))
+        return min(1.0, 2.0 * cumulative(self.freedom, -beyond / self.error))
 
     def least(self, probability: float) -> float:
         """The smallest shift that would have had such a probability."""
-        from scipy.special import stdtrit
-
-        return -float(stdtrit(self.freedom, probability / 2)) * self.error
+        return -quantile(self.freedom, probability / 2) * self.error
 
 
 @dataclass(frozen=True)
@@ -129,6 +127,8 @@ class Levels:
 def shifts(cells: Sequence[Levels]) -> list[Shift]:
     """The shift of each cell, judged by the rounds of all."""
     common, common_freedom = _common_variance(cells)
+    correlation = _correlation(cells)
+    alike = (1.0 + correlation) / (1.0 - correlation)
     found = []
     for cell in cells:
         variance, freedom = common, common_freedom
@@ -138,7 +138,7 @@ def shifts(cells: Sequence[Levels]) -> list[Shift]:
             variance, freedom = (prior * common + own_freedom * own) / (prior + own_freedom), prior + own_freedom
         if not freedom:
             variance, freedom = ASSUMED_DRIFT**2 * (1.0 if cell.second else 2.0), KNOWN
-        from_rounds, from_runs = ALIKE * variance * cell.weight, 2.0 * RUN_TO_RUN**2
+        from_rounds, from_runs = alike * variance * cell.weight, 2.0 * RUN_TO_RUN**2
         total = from_rounds + from_runs
         # Satterthwaite: a sum of an estimate and of something known is known better than the estimate.
         found.append(
@@ -211,14 +211,38 @@ def _common_variance(cells: Sequence[Levels]) -> tuple[float, float]:
     if len(several) < MEDIAN_OF_VARIANCES_NEEDS:
         total = statistics.fmean(variances)
     else:
-        from scipy.special import chdtri
-
-        total = statistics.median(variances) * each / float(chdtri(each, 0.5))  # the median lies below the mean
+        total = statistics.median(variances) * each / chi_squared_median(each)  # the median lies below the mean
     if total <= 0.0:
         return 0.0, each
     shared = min(total, _shared_variance(several))
     own, of_own = total - shared, each * max(1, len(several) - 1)
     return total, total**2 / (shared**2 / each + own**2 / of_own)
+
+
+def _correlation(cells: Sequence[Levels]) -> float:
+    """How much a round is like the one before, at most: by all cells, with what so few rounds cannot show added."""
+    products, squares, counts = 0.0, 0.0, []
+    pairs = longest = 0
+    for cell in cells:
+        for side, errors in enumerate(cell.residuals):
+            by_number = dict(zip(cell.in_rounds(side), errors, strict=True))
+            following = [
+                (error, by_number[number + 1]) for number, error in by_number.items() if number + 1 in by_number
+            ]
+            products += sum(one * two for one, two in following)
+            pairs += len(following)
+            longest = max(longest, len(following))
+            squares += sum(error**2 for error in errors)
+            counts.append(len(errors))
+    if not pairs or squares <= 0.0:
+        return ALIKE
+    variance, rounds = squares / sum(counts), statistics.fmean(counts)
+    shared = min(1.0, _shared_variance(cells) / variance)
+    known = (
+        pairs * (1.0 - shared) + len(cells[0].groups) * longest * shared
+    )  # what cells share is seen once, not in each
+    seen = products / pairs / variance
+    return min(ALIKE, max(0.0, seen + 1.0 / rounds + 1.0 / math.sqrt(max(known, 1.0))))
 
 
 def _shared_variance(cells: Sequence[Levels]) -> float:
@@ -232,6 +256,8 @@ def _shared_variance(cells: Sequence[Levels]) -> float:
 
 
 def _interpolated(points: Sequence[tuple[float, float]], place: float) -> float:
-    import numpy
-
-    return float(numpy.interp(place, [x for x, _ in points], [y for _, y in points]))
+    after = bisect_left([x for x, _ in points], place)
+    if after in (0, len(points)):
+        return points[min(after, len(points) - 1)][1]
+    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
+    return y0 + (y1 - y0) * (place - x0) / (x1 - x0)
