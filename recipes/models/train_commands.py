@@ -48,10 +48,12 @@ STAGES = {
     "lstm-commands": (
         Stage(epochs=3, batch_size=12, peak_rate=1.5e-3, ctc_weight=0.8, easy=True),
         Stage(epochs=7, batch_size=24, peak_rate=1.5e-3, shifted=True),
+        Stage(epochs=8, batch_size=24, peak_rate=1.5e-3, shifted=True),
     ),
     "conformer-commands": (
         Stage(epochs=14, batch_size=24, peak_rate=1.5e-3),
         Stage(epochs=7, batch_size=24, peak_rate=1e-3, shifted=True),
+        Stage(epochs=10, batch_size=24, peak_rate=1e-3, shifted=True),
     ),
 }
 WARM_UP_STEPS = 300
