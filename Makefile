@@ -19,9 +19,9 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 profile: setup
 	$(BIN)/python profile.py recipes/wav2vec2.yaml
 
-# Files of tests go to as many processes as there are cores; what a file shares is made once.
+# Files of tests go to as many processes as there are cores, the long ones first; what a file shares is made once.
 test: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .

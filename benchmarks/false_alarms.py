@@ -1,11 +1,12 @@
 """Does `compare` cry wolf, and does it see the wolf? The same thing many times, and with 10 % more work in some cells.
 
-    .venv/bin/python -m benchmarks.false_alarms [--same 10] [--slower 4] [--logs FOLDER]
+    .venv/bin/python -m benchmarks.false_alarms [--same 10] [--slower 4] [--side-by-side 2] [--rounds 12]
 
 Real runs of a small transformer encoder through the real program, in turn: mostly the same, some with a layer of ten
-passed twice for audio of one length, which is 10 % more work in two cells of eight. Then every pair of equal runs is
+passed twice for audio of one length, which is 10 % more work in two cells of six. Then every pair of equal runs is
 compared (no cell should be called different), and every slower run with every equal one (its two cells should be called
-slower, and no other). A run of 8 rounds takes about 40 s on two quiet cores: 10 minutes as it comes. With `--logs` the
+slower, and no other). Last, the same as variants of one run, which meet the machine side by side. A quarter of an hour
+as it comes. On a machine whose rounds do not agree within a few percent, `--rounds 48` sees more. With `--logs` the
 runs are kept, and those that are there already count too: call it again for more pairs.
 """
 
@@ -30,21 +31,29 @@ WANTED_LEVEL, WANTED_POWER = 0.01, 0.9
 RECIPE = """
 pretrained_model: {source: benchmarks.models.Encoder, type: Module, overrides: {slow_at: SLOW_AT}}
 profiling_dimensions:
-  audio_mockup_secs: [0.5, 1, 2, 4]
+  audio_mockup_secs: [0.5, 1, 2]
   batch_sizes: [1, 2]
   example_audio: SPEECH
-measure: {operations: false, energy: false, rounds: 12, budget: 3}
+measure: {operations: false, energy: false, rounds: ROUNDS, budget: 3}
 trace: {breakdown: false}
+"""
+SIDE_BY_SIDE = """
+variants:
+- name: base
+- name: again
+- name: slower
+  set: {pretrained_model.overrides.slow_at: SLOW_AT}
 """
 
 
-def run(name: str, folder: Path, threads: int) -> None:
+def run(name: str, folder: Path, threads: int, rounds: int) -> None:
     """One run of the real program, in a process of its own."""
     root = shipped_folder()
     recipe = folder / f"{name}.yaml"
-    slow_at = str(SLOW_AT if name == "slower" else 0.0)
+    text = RECIPE.replace("SLOW_AT", str(SLOW_AT if name == "slower" else 0.0))
+    text += SIDE_BY_SIDE.replace("SLOW_AT", str(SLOW_AT)) if name == "side-by-side" else ""
     speech = str(root / "samples" / "speech.flac")
-    recipe.write_text(RECIPE.replace("SLOW_AT", slow_at).replace("SPEECH", speech))
+    recipe.write_text(text.replace("SPEECH", speech).replace("ROUNDS", str(rounds)))
     command = [sys.executable, str(root / "profile.py"), str(recipe), "--trust", "--quiet", "--logdir", str(folder)]
     command += ["--threads", str(threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=root)
@@ -81,19 +90,23 @@ def main() -> None:
     parser.add_argument("--same", type=int, default=10, help="equal runs (default: %(default)s)")
     parser.add_argument("--slower", type=int, default=4, help="runs with 10 %% more work (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of the model (default: %(default)s)")
+    parser.add_argument(
+        "--side-by-side", type=int, default=2, help="runs with all of it as variants (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=12, help="of each run (default: %(default)s)")
     parser.add_argument("--logs", type=Path, help="keep the runs here, and count those that are here already")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.logs or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        order = in_turn(arguments.same, arguments.slower)
+        order = in_turn(arguments.same, arguments.slower) + ["side-by-side"] * arguments.side_by_side
         for number, name in enumerate(order, 1):
             print(f"run {number} of {len(order)}: {name}", file=sys.stderr, flush=True)
-            run(name, folder, arguments.threads)
-        print(report(read(folder, "same"), read(folder, "slower")).markdown())
+            run(name, folder, arguments.threads, arguments.rounds)
+        print(report(*(read(folder, name) for name in ("same", "slower", "side-by-side"))).markdown())
 
 
-def report(same: list[Results], slower: list[Results]) -> Table:
+def report(same: list[Results], slower: list[Results], side_by_side: list[Results]) -> Table:
     equal = [cells(*pair) for pair in combinations(same, 2)]
     calm = [cell.speed.verdict != "no difference" for pair in equal for cell in pair]
     naive = [called for pair in combinations(same, 2) for called in by_samples_alone(*pair)]
@@ -106,6 +119,17 @@ def report(same: list[Results], slower: list[Results]) -> Table:
         _row("the same, by a rank test on single calls alone", naive),
         _row("10 % more work: those cells called slower", found, at_least=WANTED_POWER),
         _row("10 % more work: other cells called different", beside, at_most=WANTED_LEVEL),
+    ]
+    again, more = (
+        [cell for run in side_by_side for cell in compare(run, variants=("base", name)).others[0].cells]
+        for name in ("again", "slower")
+    )
+    unchanged = [*again, *(cell for cell in more if cell.seconds != SLOW_AT)]
+    calm_beside = [cell.speed.verdict != "no difference" for cell in unchanged]
+    found_beside = [cell.speed.verdict == "slower" for cell in more if cell.seconds == SLOW_AT]
+    rows += [
+        _row("variants of one run: unchanged cells called different", calm_beside, at_most=WANTED_LEVEL),
+        _row("variants of one run: cells with 10 % more work called slower", found_beside, at_least=WANTED_POWER),
     ]
     ratios = sorted(cell.speed.ratio or 0.0 for cell in worked)
     table = Table("False alarms and true ones", ["", "cells", "called", "share", "wanted", "good"], rows)

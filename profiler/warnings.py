@@ -30,8 +30,8 @@ def cpu_stolen(cpus: float) -> str:
 
 def cores_moved(shortest: float, longest: float) -> str:
     return (
-        "The system below moved our cores nearer or farther from each other: handing work to another thread took "
-        f"{shortest * 1e6:.1f} us at one time, {longest * 1e6:.1f} us at another (--threads 1 does not depend on it)."
+        "The cores that threads ran on were nearer to each other at one time than at another: handing work over took "
+        f"{shortest * 1e6:.1f} to {longest * 1e6:.1f} us (--threads 1 does not depend on it)."
     )
 
 

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 
+# Files that take minutes begin first, so that no process is left alone with one of them at the end.
+LONG = ("test_guides", "test_shipped_recipes", "test_networks", "test_variants", "test_measuring", "test_plugin_page")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
 class TinyModel(NamedTuple):
     """A folder with a tiny model, and what was saved in it."""
 
