@@ -21,7 +21,8 @@ from profiler.comparison.decide import LEAST
 from profiler.comparison.result import Comparison
 from profiler.errors import StorageError, UserError
 from profiler.opening import open_as_much
-from profiler.results import Results, write_atomically
+from profiler.results import Results
+from profiler.results_file import write_atomically
 
 REGRESSION = 3  # exit status
 FORMATS = ("terminal", "markdown", "html", "json")

@@ -38,7 +38,8 @@ from profiler.measure.peak import relate_to_peak
 from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import CellResult, Model, Results, ResultsFile
+from profiler.results import CellResult, Model, Results
+from profiler.results_file import ResultsFile
 from profiler.runs import new_run_folder, now
 from profiler.variants.support import NotSupported
 

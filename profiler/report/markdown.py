@@ -7,7 +7,8 @@ from pathlib import Path
 from profiler import warnings
 from profiler.report.energy import energy_absent
 from profiler.report.tables import build_tables
-from profiler.results import Results, write_atomically
+from profiler.results import Results
+from profiler.results_file import write_atomically
 from profiler.units import many
 
 FILE = "tables.md"

@@ -7,7 +7,8 @@ import io
 from pathlib import Path
 
 from profiler.report.rows import cell_rows, columns
-from profiler.results import Results, write_atomically
+from profiler.results import Results
+from profiler.results_file import write_atomically
 
 FILE = "results.csv"
 

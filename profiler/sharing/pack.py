@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.errors import ProfilerError, UserError
-from profiler.results import FILE, CellResult, Results, ResultsFile, read_results
+from profiler.results import FILE, CellResult, Results, read_results
+from profiler.results_file import ResultsFile
 from profiler.sharing.private import Scrubber, without_private
 
 RECIPE = "recipe.yaml"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from profiler.results import ResultsFile
+from profiler.results_file import ResultsFile
 from tests.program import ROOT, processor_seconds, run
 from tests.tiny import SPEECH, recipe_text
 from tests.unit.test_tables import ok, results

@@ -13,7 +13,7 @@ import pytest
 from profiler import __version__
 from profiler.report.markdown import render
 from profiler.report.plots import PLOTS
-from profiler.results import ResultsFile
+from profiler.results_file import ResultsFile
 from tests.integration.test_bad_input import SHOUT, environment_without_torch
 from tests.program import ROOT, command, processor_seconds, run
 from tests.tiny import RECIPES, SPEECH, recipe_text

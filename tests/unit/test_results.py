@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_the_last_whole_file_and_nothing_else(tmp_path: Path)
         from pathlib import Path
         from profiler.errors import StorageError
         from tests.unit.test_results import cell, results
-        from profiler.results import ResultsFile
+        from profiler.results_file import ResultsFile
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.results import ResultsFile
+from profiler.results_file import ResultsFile
 from profiler.salvage import read_as_much
 from tests.unit.test_tables import ok, results
 
