@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -188,7 +187,6 @@ def test_a_crdnn_with_search_and_language_model(tiny_model: Callable[[str], Tiny
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("espnet2") is None, reason="ESPnet is not installed")
 def test_an_espnet_recogniser_whose_search_calls_steps_of_its_decoder(tmp_path: Path) -> None:
     settings = {"pretrained_model.weights": "random"}
     settings |= {f"pretrained_model.overrides.{key}": value for key, value in ROWS["conformer"].overrides.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -130,8 +129,6 @@ SHIPPED_MODELS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "loss"), SHIPPED_MODELS, ids=[name for name, _ in SHIPPED_MODELS])
 def test_models_of_shipped_recipes(recipe: str, loss: str) -> None:
-    if recipe in ("conformer", "lstm") and importlib.util.find_spec("espnet2") is None:
-        pytest.skip("ESPnet is not installed")
     step = check_model(shipped(recipe))
     assert describe(step)["loss"] == loss
 

@@ -7,24 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import TinyModel
-from tests.unit.variants.program import Answer, converted
+from tests.unit.variants.program import KINDS, Answer, converted
 
 GetTiny = Callable[[str], TinyModel]
 Answers = dict[str, Answer]
 
-VARIANTS = {
-    "dynamic": {"quantize": "dynamic"},
-    "recurrent": {"quantize": "dynamic", "layers": "linear_and_recurrent"},
-    "static": {"quantize": "static"},
-    "weight_only": {"quantize": "weight_only"},
-    "bfloat16": {"precision": "bfloat16"},
-    "float16": {"precision": "float16"},
-    "math": {"attention": "math"},
-    "eager": {"attention": "eager"},
-    "channels_last": {"memory_format": "channels_last"},
-    "compile": {"compile": True},
-    "dynamic-compiled": {"quantize": "dynamic", "compile": True},
-}
+VARIANTS = {**KINDS, "dynamic-compiled": {"quantize": "dynamic", "compile": True}}
 
 pytestmark = pytest.mark.slow
 

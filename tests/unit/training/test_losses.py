@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 from typing import Any
@@ -52,9 +51,6 @@ def test_the_lattice_sums_over_every_way_to_say_the_tokens() -> None:
     assert float(cost) == pytest.approx(sum(rows) / 3, rel=1e-5)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("warprnnt_numba") is None, reason="the extra `transducer` is not installed"
-)
 def test_cost_and_gradients_are_those_of_the_library() -> None:
     found: dict[str, tuple[float, Any]] = {}
     for library in ("torch", "warprnnt_numba"):

@@ -32,6 +32,20 @@ ROWS = 2
 
 Answer = dict[str, Any]
 
+# Kinds of conversion by name, as a recipe would write them.
+KINDS: dict[str, dict[str, Any]] = {
+    "dynamic": {"quantize": "dynamic"},
+    "recurrent": {"quantize": "dynamic", "layers": "linear_and_recurrent"},
+    "static": {"quantize": "static"},
+    "weight_only": {"quantize": "weight_only"},
+    "bfloat16": {"precision": "bfloat16"},
+    "float16": {"precision": "float16"},
+    "math": {"attention": "math"},
+    "eager": {"attention": "eager"},
+    "channels_last": {"memory_format": "channels_last"},
+    "compile": {"compile": True},
+}
+
 
 def converted(jobs: list[dict[str, Any]], **environment: str) -> dict[str, dict[str, Answer]]:
     """Source -> variant -> {conversion, difference, ended, tasks} or {not_supported}."""

@@ -7,20 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.variants.program import Answer, converted
+from tests.unit.variants.program import KINDS, Answer, converted
 
 Answers = dict[str, dict[str, Answer]]
 
-KINDS = {
-    "dynamic": {"quantize": "dynamic"},
-    "recurrent": {"quantize": "dynamic", "layers": "linear_and_recurrent"},
-    "static": {"quantize": "static"},
-    "weight_only": {"quantize": "weight_only"},
-    "bfloat16": {"precision": "bfloat16"},
-    "float16": {"precision": "float16"},
-    "channels_last": {"memory_format": "channels_last"},
-    "compile": {"compile": True},
-    "eager": {"attention": "eager"},
+ENGINES = {
     **{f"dynamic-{name}": {"quantize": "dynamic", "engine": name} for name in ("fbgemm", "onednn", "qnnpack", "x86")},
     **{f"static-{name}": {"quantize": "static", "engine": name} for name in ("fbgemm", "onednn", "qnnpack", "x86")},
     **{
@@ -30,13 +21,13 @@ KINDS = {
 }
 INT8 = ("dynamic", "static", "weight_only")
 PLAN = {
-    "Linears": [*INT8, *(name for name in KINDS if name.startswith(("dynamic-", "static-")))],
+    "Linears": [*INT8, *(name for name in ENGINES if name.startswith(("dynamic-", "static-")))],
     "Subclasses": [*INT8, "bfloat16"],
     "OnlyScaled": ["dynamic"],
     "TorchEncoder": [*INT8, "eager"],
     "Direct": [*INT8],
     "Tied": ["dynamic"],
-    "Recurrent": ["dynamic", "recurrent", "bfloat16", *(name for name in KINDS if name.startswith("recurrent-"))],
+    "Recurrent": ["dynamic", "recurrent", "bfloat16", *(name for name in ENGINES if name.startswith("recurrent-"))],
     "Convolutions": ["dynamic", "channels_last"],
     "Features": ["bfloat16", "float16"],
     "LearnedSpectrum": ["bfloat16"],
@@ -54,7 +45,7 @@ def source(name: str) -> str:
 def job(name: str, variants: list[str], **more: object) -> dict[str, object]:
     return {
         "request": {"source": name, "type": "Module", "weights": "random", **more},
-        "variants": [{"name": variant, **KINDS[variant]} for variant in variants],
+        "variants": [{"name": variant, **(KINDS | ENGINES)[variant]} for variant in variants],
     }
 
 
