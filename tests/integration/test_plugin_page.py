@@ -479,10 +479,11 @@ def test_the_picture_of_the_readme_can_be_made(browser: Chrome, request: pytest.
     """PLUGIN_PICTURE=docs/plugin.png makes it there, PLUGIN_LOGDIR=logs of a run of one's own."""
     given, picture = os.environ.get("PLUGIN_LOGDIR"), Path(os.environ.get("PLUGIN_PICTURE", tmp_path / "plugin.png"))
     chosen = Path(given).resolve() if given else request.getfixturevalue("logdir")
+    shown = {} if given else {"run": request.getfixturevalue("run")}
     with contextmanager(serve)(chosen, tmp_path / "log") as address:
         page = Page(browser, address)
         browser.set_window_size(1280, 1480)
-        page.open(tab="trace")
+        page.open(tab="trace", **shown)
         cells = page.until(lambda: page.all("[data-grid='rtf'] .cell.ok"))
         page.browser.execute_script("arguments[0].click()", cells[-1])
         page.until(lambda: page.data("canvas", "spans") > 5)

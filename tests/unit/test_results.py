@@ -19,11 +19,10 @@ from profiler.results import (
     Model,
     PeakMemory,
     Results,
-    ResultsFile,
     Run,
     read_results,
-    write_atomically,
 )
+from profiler.results_file import ResultsFile, write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
 
