@@ -111,6 +111,6 @@ def _hub_settings_restored() -> Iterator[None]:
         os.environ.pop("HF_HUB_OFFLINE")
         if before is not None:
             os.environ["HF_HUB_OFFLINE"] = before
-    constants = sys.modules.get("huggingface_hub.constants")
+    constants: Any = sys.modules.get("huggingface_hub.constants")
     if constants is not None:
         constants.HF_HUB_OFFLINE = before is not None and before.upper() in ("1", "ON", "YES", "TRUE")

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -145,4 +146,4 @@ def in_fork(work: Callable[[], Any]) -> Any:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     made = {name: module() for name, module in MODULES.items()}
-    print(json.dumps({name: in_fork(lambda module=module: measure(module)) for name, module in made.items()}))
+    print(json.dumps({name: in_fork(partial(measure, module)) for name, module in made.items()}))

@@ -1,6 +1,6 @@
 """Runs against a baseline: which cells are faster, which slower, what else changed, and what differs between the runs.
 
-    results of two runs --pair--> cells --decide (noise, machine)--> verdicts; beside them differences and other costs
+    results of two runs --pair--> cells --decide (levels, noise, machine)--> verdicts; beside them what else differs
 
 Needs results only: no model, no torch. Views of a comparison are in profiler/report/comparison/.
 """
@@ -31,7 +31,7 @@ CHOSEN = (
     "The cores were nearer each other in some rounds than in others (see verdicts of the runs): each cell is judged by "
     "rounds in which they were equally near in both runs, and its times are of these rounds."
 )
-TESTS = "Mann-Whitney on raw samples and a t test on medians of rounds, both; Benjamini-Hochberg over cells"
+TESTS = "Mann-Whitney on raw samples and a t test on levels of rounds, both; Benjamini-Hochberg over cells"
 
 
 def compare_results(
@@ -89,7 +89,7 @@ def _against(
     if timed.cells:
         speeds, mean = judge(list(timed.cells.values()), least)
         for (number, judged_by), speed in zip(timed.cells.items(), speeds, strict=True):
-            cells[number].latency_s = judged_by.medians
+            cells[number].latency_s = judged_by.times
             cells[number].speed = _said(speed, judged)
             if unequal and judged and speed.ratio is not None:
                 speed.normalised = normalised(speed.ratio, first, second, cells[number].variants)

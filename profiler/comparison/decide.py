@@ -16,7 +16,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from profiler.comparison.noise import Levels, Shift, beside_others, mean_shift, shifts
+from profiler.comparison.levels import Levels, times_of
+from profiler.comparison.noise import Shift, beside_others, mean_shift, shifts
 from profiler.comparison.ranks import corrected, rank_test
 from profiler.comparison.result import Speed, Verdict
 from profiler.results import CellResult
@@ -34,6 +35,11 @@ class Allowance:
     high: float = 0.0
     reason: str = ""
 
+    def beside(self, common: float) -> Allowance:
+        """For a cell without what all had in common: the machine explains that first."""
+        explained = min(max(common, self.low), self.high)
+        return Allowance(self.low - explained, self.high - explained, self.reason)
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -46,22 +52,24 @@ class Timed:
     numbers: tuple[tuple[int, ...], tuple[int, ...]]
 
     @property
-    def medians(self) -> tuple[float, float]:
-        """Over the calls of the rounds that are compared."""
-        one, two = (
-            statistics.median([sample for values in rounds for sample in values])
-            for rounds in (self.first, self.second)
-        )
-        return one, two
+    def times(self) -> tuple[float, float]:
+        """What is compared, in seconds."""
+        return times_of(self.first, self.second)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A shift, its probability by chance, and what all cells had in common where that was taken off it."""
+    """A shift, what the machine may explain of it, its probability by chance, and what all cells had in common where
+    that was taken off it."""
 
     shift: Shift
+    allowance: Allowance
     chance: float
     common: float = 0.0
+
+    @classmethod
+    def of(cls, shift: Shift, allowance: Allowance, common: float = 0.0) -> Seen:
+        return cls(shift, allowance, shift.probability(allowance.low, allowance.high), common)
 
 
 def rounds_of(cell: CellResult) -> list[list[float]] | str:
@@ -93,15 +101,12 @@ def judge(cells: Sequence[Timed], least: float = LEAST) -> tuple[list[Speed], Sp
     speeds = []
     for number, cell in enumerate(cells):
         reachable = _orders(cell) >= 2.0 * len(cells) / LEVEL
-        speeds.append(
-            _speed(
-                found[number].shift, probabilities[number], adjusted[number], cell.allowance, least, looks * len(cells)
-            )
-        )
-        speeds[-1].reason = _why(speeds[-1], found[number], least) or _why_not(
-            speeds[-1], cell, ranks[number], reachable
-        )
-    return speeds, _mean(levels, cells, least)
+        seen = found[number]
+        speed = _speed(seen, probabilities[number], adjusted[number], least, looks * len(cells))
+        speed.reason = _why(speed, seen, least) or _why_not(speed, seen, cell, ranks[number], reachable)
+        speeds.append(speed)
+    whole = _whole(levels, cells)  # has no samples of its own, hence no rank test: rounds alone decide
+    return speeds, _speed(whole, whole.chance, whole.chance, least, 1)
 
 
 def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> tuple[list[Seen], int]:
@@ -110,27 +115,24 @@ def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -
     Unless the cells as a whole shifted for sure, a cell is looked at as it is and beside the others; the smaller chance
     counts twice then.
     """
-    alone = [Seen(shift, _chance(shift, cell)) for shift, cell in zip(shifts(levels), cells, strict=True)]
+    alone = [Seen.of(shift, cell.allowance) for shift, cell in zip(shifts(levels), cells, strict=True)]
     beside = beside_others(levels)
     if beside is None:
         return alone, 1
     relative, common = beside
-    if abs(common) >= math.log1p(least) and mean_shift(levels).probability() <= LEVEL:
+    if abs(common) >= math.log1p(least) and _whole(levels, cells).chance <= LEVEL:
         return alone, 1
     found = []
-    for first, shift, cell in zip(alone, shifts(relative), cells, strict=True):
-        chance = _chance(shift, cell)
+    for first, shift, cell in zip(alone, shifts(relative, lasting=0.0), cells, strict=True):
+        second = Seen.of(shift, cell.allowance.beside(common), common)
         agree = shift.value * first.shift.value > 0.0  # else it only stayed where it was while others moved
-        best = Seen(shift, chance, common) if chance < first.chance and agree else first
+        best = second if second.chance < first.chance and agree else first
         found.append(replace(best, chance=min(1.0, 2.0 * best.chance)))
     return found, 2
 
 
-def _chance(shift: Shift, cell: Timed) -> float:
-    return shift.probability(cell.allowance.low, cell.allowance.high)
-
-
-def _speed(shift: Shift, probability: float, adjusted: float, allowance: Allowance, least: float, tests: int) -> Speed:
+def _speed(seen: Seen, probability: float, adjusted: float, least: float, tests: int) -> Speed:
+    shift, allowance = seen.shift, seen.allowance
     low, high = shift.interval()
     beyond = shift.value > allowance.high or shift.value < allowance.low
     far = abs(shift.value) >= math.log1p(least)
@@ -156,36 +158,35 @@ def _why(speed: Speed, seen: Seen, least: float) -> str:
     return f"beside the other cells, which were {how} in this run, perhaps by chance"
 
 
-def _why_not(speed: Speed, cell: Timed, rank: float, reachable: bool) -> str:
+def _why_not(speed: Speed, seen: Seen, cell: Timed, rank: float, reachable: bool) -> str:
     """What a reader would ask of a cell whose interval leaves out 1 and that is not called different."""
     low, high = speed.ci95 or (1.0, 1.0)
     if speed.verdict != "no difference" or low <= 1.0 <= high:
         return ""
     if not reachable:
         return "too few calls for a rank test over so many cells"
-    if cell.allowance.low <= math.log(speed.ratio or 1.0) <= cell.allowance.high and cell.allowance.reason:
-        return cell.allowance.reason
+    allowance = seen.allowance
+    if allowance.low <= seen.shift.value <= allowance.high and allowance.reason:
+        return allowance.reason
     if speed.p_adjusted is not None and speed.p_adjusted <= LEVEL:
         return "less than the least ratio"
     if rank > LEVEL:
         return "single calls overlap"
-    if cell.allowance.reason:
-        return f"not sure enough, considering that {cell.allowance.reason}"
+    if allowance.reason and allowance.low < allowance.high:
+        return f"not sure enough, considering that {allowance.reason}"
     few = min(len(cell.first), len(cell.second)) < MANY_ROUNDS
     return "not sure enough" + ("; more rounds would tell" if few else "")
 
 
-def _mean(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -> Speed:
-    """The geometric mean of all ratios. It has no samples of its own, hence no rank test: rounds alone decide."""
-    shift = mean_shift(levels)
+def _whole(levels: Sequence[Levels], cells: Sequence[Timed]) -> Seen:
+    """All cells together: the geometric mean of their ratios."""
     count = len(cells)
     allowance = Allowance(
         sum(cell.allowance.low for cell in cells) / count,
         sum(cell.allowance.high for cell in cells) / count,
         next((cell.allowance.reason for cell in cells if cell.allowance.reason), ""),
     )
-    probability = shift.probability(allowance.low, allowance.high)
-    return _speed(shift, probability, probability, allowance, least, 1)
+    return Seen.of(mean_shift(levels), allowance)
 
 
 def _rank_test(cell: Timed) -> float:

@@ -18,6 +18,7 @@ from profiler.results import CellResult, Results
 
 HARDWARE = ("host", "cpu", "cores", "device")
 SAME_SIZE = 0.01  # kernels keep a little of the memory for themselves, not always the same
+WORTH_SAYING = 0.005  # half a percent: less would be written as 0 %
 MOST_TAKEN = 0.9  # of the CPUs that the model wanted: beyond that nothing can be said
 REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
 
@@ -76,7 +77,7 @@ def allowance(
         gap = _reference_gap(first, second, cells[0].variant, cells[1].variant)
         if gap:
             low, high = min(0.0, gap), max(0.0, gap)
-            reasons.append(f"the reference workload was {_percent(gap)} in this run")
+            reasons += [f"the reference workload was {_percent(gap)} in this run"] if abs(gap) >= WORTH_SAYING else []
     taken = _taken(second, cells[1]) - _taken(first, cells[0])
     if taken:
         low, high = low + min(0.0, taken), high + max(0.0, taken)

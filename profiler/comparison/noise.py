@@ -1,9 +1,9 @@
 """How sure can we be of a ratio? Samples of two runs in rounds -> the ratio of their times, and what it may be off by.
 
 The calls of one round are alike because they met the machine in the same minute, and the next run will meet it in
-another: a hundred calls in a round are one look at the machine, not a hundred. So what counts is how far medians of
-whole rounds lie apart, never how far single calls do. Three rounds say little about that alone, hence all cells of both
-runs are asked: the variance of a round is what the rounds of all cells show, and more where the cell's own rounds do.
+another: a hundred calls in a round are one look at the machine, not a hundred. So what counts is how far whole rounds
+lie apart (see levels.py), never how far single calls do. Three rounds say little about that alone, hence all cells of
+both runs are asked: the variance of a round is what the rounds of all cells show, and more where the cell's own do.
 
 All is reckoned in logarithms: 0.1 is 10 %, and a ratio and its inverse are equally far from 0.
 """
@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from profiler.comparison.levels import Levels
 from profiler.comparison.student import chi_squared_median, cumulative, quantile
 
 # A run holds its weights in one place of the memory, in all its rounds; the next run has another place, and the same
 # code takes slightly longer or shorter there. No round shows it, so it is added: about 1 % is seen on quiet machines.
 RUN_TO_RUN = 0.01
+# What the cells of a round share is the machine's own change. Part of it lasts longer than a run, so that no number of
+# rounds averages it out: runs of 12 to 48 rounds on a shared machine differed by 0.3 to 0.5 of what their rounds did.
+# Rather too much is assumed.
+LASTING = 0.7
 # Rounds follow each other within minutes and look alike where the machine changes more slowly than that, so that they
 # show too little of how it changes and their mean is worth less: with a correlation of 0.5 from one to the next both
 # together cost a factor of 3, for few rounds and for many. So much is assumed at most, and where there are too few
@@ -30,15 +34,9 @@ ALIKE = 0.5
 ASSUMED_DRIFT = 0.05
 MEDIAN_OF_VARIANCES_NEEDS = 3  # cells; of fewer, the mean
 PRIOR = 4.0  # how many degrees of freedom all cells together count beside a cell's own, where it seems noisier
-OTHERS_NEEDED = 5  # cells, for their median to be what most of them share
+OTHERS_NEEDED = 5  # cells, to tell what most of them share
+TYPICAL = 0.6  # the share of cells that tells it
 KNOWN = 1e6  # degrees of freedom of what is not estimated
-# What is left of the variance of normal rounds when the farthest one is left out, by the number of rounds beyond the
-# first of each run (from a simulation), and how many degrees of freedom that costs.
-TRIMMED = ((4, 0.55), (6, 0.63), (8, 0.70), (10, 0.72), (18, 0.81), (38, 0.88), (100, 0.95))
-LOST_BY_TRIMMING = 1.5
-HALF_PI = math.pi / 2
-
-Rounds = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -63,72 +61,12 @@ class Shift:
         return -quantile(self.freedom, probability / 2) * self.error
 
 
-@dataclass(frozen=True)
-class Levels:
-    """Logarithms of the medians of rounds, of a cell in both runs; or of their differences, where rounds are paired."""
-
-    first: tuple[float, ...]
-    second: tuple[float, ...] = ()
-    numbers: tuple[tuple[int, ...], ...] = ()  # which rounds of the run these are; all, where nothing is said
-
-    @classmethod
-    def of(cls, first: Rounds, second: Rounds, paired: bool, numbers: tuple[tuple[int, ...], ...] = ()) -> Levels:
-        """`paired`: both come from one run, whose rounds they went through side by side."""
-        one = tuple(math.log(statistics.median(values)) for values in first)
-        two = tuple(math.log(statistics.median(values)) for values in second)
-        if paired and len(one) == len(two):
-            return cls(tuple(a - b for a, b in zip(one, two, strict=True)), numbers=numbers[:1])
-        return cls(one, two, numbers)
-
-    @classmethod
-    def by_rounds(cls, sides: Sequence[dict[int, float]]) -> Levels:
-        """Of one run or two, each by the number of the round."""
-        first, second = sides[0], sides[1] if len(sides) > 1 else {}
-        return cls(tuple(first.values()), tuple(second.values()), tuple(tuple(side) for side in sides))
-
-    @property
-    def groups(self) -> list[tuple[float, ...]]:
-        return [group for group in (self.first, self.second) if group]
-
-    def in_rounds(self, side: int) -> dict[int, float]:
-        """The levels of a run by the number of the round."""
-        group = self.groups[side] if side < len(self.groups) else ()
-        return dict(zip(self.numbers[side] if self.numbers else range(len(group)), group, strict=True))
-
-    @property
-    def value(self) -> float:
-        """Medians of rounds' medians: one disturbed round of three does not move them."""
-        return (statistics.median(self.second) if self.second else 0.0) - statistics.median(self.first)
-
-    @property
-    def residuals(self) -> list[list[float]]:
-        return [[level - statistics.median(group) for level in group] for group in self.groups]
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds there are beyond the first of each run: they tell the variance."""
-        return sum(len(group) - 1 for group in self.groups)
-
-    @property
-    def variance(self) -> tuple[float, float]:
-        """Of one round, without the one that is farthest off where there are enough; and its degrees of freedom."""
-        squares = sorted(error**2 for errors in self.residuals for error in errors)
-        if self.rounds < TRIMMED[0][0]:
-            return sum(squares) / max(1, self.rounds), float(self.rounds)
-        remaining = sum(squares[:-1]) / (self.rounds - 1)
-        return remaining / _interpolated(TRIMMED, self.rounds), self.rounds - LOST_BY_TRIMMING
-
-    @property
-    def weight(self) -> float:
-        """What the variance of a round contributes to that of the shift: the variance of a median of so many."""
-        return sum(HALF_PI / (len(group) - 1 + HALF_PI) for group in self.groups)
-
-
-def shifts(cells: Sequence[Levels]) -> list[Shift]:
-    """The shift of each cell, judged by the rounds of all."""
+def shifts(cells: Sequence[Levels], lasting: float = LASTING) -> list[Shift]:
+    """The shift of each cell, judged by the rounds of all; `lasting` is 0 where what they share is taken off."""
     common, common_freedom = _common_variance(cells)
     correlation = _correlation(cells)
     alike = (1.0 + correlation) / (1.0 - correlation)
+    of_machine = 2.0 * lasting**2 * _shared_variance(cells)
     found = []
     for cell in cells:
         variance, freedom = common, common_freedom
@@ -138,7 +76,7 @@ def shifts(cells: Sequence[Levels]) -> list[Shift]:
             variance, freedom = (prior * common + own_freedom * own) / (prior + own_freedom), prior + own_freedom
         if not freedom:
             variance, freedom = ASSUMED_DRIFT**2 * (1.0 if cell.second else 2.0), KNOWN
-        from_rounds, from_runs = alike * variance * cell.weight, 2.0 * RUN_TO_RUN**2
+        from_rounds, from_runs = alike * variance * cell.weight + of_machine, 2.0 * RUN_TO_RUN**2
         total = from_rounds + from_runs
         # Satterthwaite: a sum of an estimate and of something known is known better than the estimate.
         found.append(
@@ -148,18 +86,21 @@ def shifts(cells: Sequence[Levels]) -> list[Shift]:
 
 
 def beside_others(cells: Sequence[Levels]) -> tuple[list[Levels], float] | None:
-    """Levels without what all cells of a round have in common, and the shift that they have in common.
+    """Levels without what the typical cells of a round have in common, and the shift that they have in common.
 
-    A slow minute slows all cells; what one cell does beside the others is seen more sharply. None where there are too
-    few cells to tell what is common, or a cell has no round that enough others have.
+    A slow minute slows all cells; what one cell does beside the others is seen more sharply. Typical are those
+    cells whose shifts lie nearest the median, most of them, so that cells which did change do not count as what is
+    common. None where there are too few cells to tell, or a cell has no round that enough typical ones have.
     """
     sides = {len(cell.groups) for cell in cells}
     if len(cells) < OTHERS_NEEDED or len(sides) > 1:
         return None
-    typical = [statistics.fmean(statistics.median(group) for group in cell.groups) for cell in cells]
+    median = statistics.median(cell.value for cell in cells)
+    typical = sorted(cells, key=lambda cell: abs(cell.value - median))[: math.ceil(TYPICAL * len(cells))]
+    bases = [statistics.fmean(cell.centres) for cell in typical]
     common = [
-        {number: statistics.median(levels) for number, levels in found.items() if len(levels) >= OTHERS_NEEDED}
-        for found in (_by_round(cells, side, typical) for side in range(sides.pop()))
+        {number: statistics.fmean(levels) for number, levels in found.items() if 2 * len(levels) > len(typical)}
+        for found in (_by_round(typical, side, bases) for side in range(sides.pop()))
     ]
     relative = []
     for cell in cells:
@@ -169,15 +110,16 @@ def beside_others(cells: Sequence[Levels]) -> tuple[list[Levels], float] | None:
         ]
         if not all(kept):
             return None
-        relative.append(Levels.by_rounds(kept))
-    return relative, statistics.median(cell.value for cell in cells)
+        relative.append(Levels.by_rounds(kept, cell.quiet))
+    return relative, statistics.fmean(cell.value for cell in typical)
 
 
 def mean_shift(cells: Sequence[Levels]) -> Shift:
     """Of the geometric mean over cells: each round's mean over cells is one look at the machine."""
     sides = range(min(len(cell.groups) for cell in cells))
     means = [[statistics.fmean(errors) for errors in _errors_by_round(cells, side)] for side in sides]
-    spread = shifts([Levels.by_rounds([dict(enumerate(side)) for side in means])])[0]
+    quiet = all(cell.quiet for cell in cells)
+    spread = shifts([Levels.by_rounds([dict(enumerate(side)) for side in means], quiet)])[0]
     return Shift(statistics.fmean(cell.value for cell in cells), spread.error, spread.freedom)
 
 
@@ -193,7 +135,7 @@ def _by_round(cells: Sequence[Levels], side: int, bases: Sequence[float]) -> dic
 def _errors_by_round(cells: Sequence[Levels], side: int) -> list[list[float]]:
     """How far cells lie off their own medians, for each round that at least half of them have; else for all rounds."""
     having = [cell for cell in cells if len(cell.groups) > side]
-    found = _by_round(having, side, [statistics.median(cell.groups[side]) for cell in having])
+    found = _by_round(having, side, [cell.centres[side] for cell in having])
     return [errors for errors in found.values() if 2 * len(errors) >= len(having)] or list(found.values())
 
 
@@ -253,11 +195,3 @@ def _shared_variance(cells: Sequence[Levels]) -> float:
         total += sum(statistics.median(errors) ** 2 for errors in rounds)
         freedom += max(0, len(rounds) - 1)
     return total / max(1, freedom)
-
-
-def _interpolated(points: Sequence[tuple[float, float]], place: float) -> float:
-    after = bisect_left([x for x, _ in points], place)
-    if after in (0, len(points)):
-        return points[min(after, len(points) - 1)][1]
-    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
-    return y0 + (y1 - y0) * (place - x0) / (x1 - x0)

@@ -45,9 +45,9 @@ class CellComparison(BaseModel):
     variants: tuple[str, str]
     seconds: float
     batch_size: int
-    latency_s: tuple[
-        float | None, float | None
-    ]  # medians of the rounds that are compared: of all, unless a note says so
+    # Of the faster half of the calls in the quieter half of the rounds that are compared (see comparison/levels.py);
+    # medians where a cell could not be judged.
+    latency_s: tuple[float | None, float | None]
     status: tuple[str, str] = ("ok", "ok")
     speed: Speed = Field(default_factory=Speed)
     beside: list[Change] = Field(default_factory=list)  # memory, energy

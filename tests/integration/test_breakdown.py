@@ -71,8 +71,8 @@ def test_each_cell_has_its_labels(run: Done) -> None:
 def test_the_timing_pass_has_no_labels_and_what_they_cost_is_told(run: Done) -> None:
     calls: dict[str, list[str]] = {}  # in each process: a cell has one of its own, the smaller one the first
     for line in (run.logdir.parent / "notes").read_text().splitlines():
-        process, how = line.split()
-        calls.setdefault(process, []).append(how)
+        process, called = line.split()
+        calls.setdefault(process, []).append(called)
     for cell, how in zip(run.results["cells"], calls.values(), strict=True):
         timed = cell["latency_s"]["n"] + len(cell["latency_s"]["warmup"])
         assert set(how[:timed]) == {"bare"}

@@ -380,7 +380,7 @@ def test_every_encoder_that_is_named_runs(encoder: str, mels: int, trained: Path
 
 @pytest.mark.parametrize("decoder", PARTS["decoder"])
 def test_every_decoder_that_is_named_runs(decoder: str, trained: Path, tmp_path: Path) -> None:
-    sizes = {"hidden_size": 8} if decoder == "rnn" else DECODER
+    sizes: dict[str, Any] = {"hidden_size": 8} if decoder == "rnn" else DECODER
     sizes = sizes | ({"conv_wshare": 2, "conv_kernel_length": [3]} if decoder.endswith("conv") else {})
     folder = changed(trained, tmp_path / "model", decoder=decoder, decoder_conf=sizes)
     assert len(run(load(folder, "random", overrides={"beam_size": 3}))) == 2

@@ -147,9 +147,9 @@ def expected(waveform: Any, state: dict[str, Any]) -> Any:
 
     hidden = torch.nn.functional.linear(values, *of("input_representations.spec_transform"))
     for frame in range(len(hidden)):
-        for place in range(WIDTH):
-            angle = torch.tensor(frame / 10000 ** (2 * (place // 2) / WIDTH), dtype=torch.float64)
-            hidden[frame, place] += angle.cos().item() if place % 2 else angle.sin().item()
+        for column in range(WIDTH):
+            angle = torch.tensor(frame / 10000 ** (2 * (column // 2) / WIDTH), dtype=torch.float64)
+            hidden[frame, column] += angle.cos().item() if column % 2 else angle.sin().item()
     hidden = torch.nn.functional.layer_norm(hidden, (WIDTH,), *of("input_representations.LayerNorm"), 1e-12)[None]
     for number in range(LAYERS):
         layer = torch.nn.TransformerEncoderLayer(

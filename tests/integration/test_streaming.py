@@ -52,6 +52,7 @@ def test_chunks_follow_the_sizes_of_the_model() -> None:
             overrides={**EMFORMER, "segment_length": 32, "right_context_length": 8},
         )
     )
+    assert model.chunks is not None
     assert (model.chunks.seconds, model.chunks.lookahead) == (0.32, 0.08)
     run(model, batch(1))
     assert len(model.chunks.times) == 4

@@ -126,11 +126,12 @@ def _plain(value: Any) -> str:
 def how_decided(comparison: Comparison) -> str:
     settings = comparison.settings
     return (
-        "Ratio: time of this run over that of the baseline, medians of rounds, with its 95 % interval; above 1 is "
-        "slower. What all cells of a round share is taken out where they did not shift as a whole. A cell is called "
-        "different when a rank test on its raw samples and a test on its rounds both say so at "
-        f"{settings.get('level', 0):.0%} after correction for the number of cells, and the times differ by "
-        f"{percent(settings.get('least_ratio', 1))} at least, beyond what the machine's own change explains."
+        "Times are those of the faster half of the calls, in the quieter half of the rounds (of few rounds, their "
+        "median), because what disturbs a call only ever slows it. Ratio: time of this run over that of the baseline, "
+        "with its 95 % interval; above 1 is slower. What the typical cells of a round share is taken out where they "
+        "did not shift as a whole. A cell is called different when a rank test on its raw samples and a test on its "
+        f"rounds both say so at {settings.get('level', 0):.0%} after correction for the number of cells, and the times "
+        f"differ by {percent(settings.get('least_ratio', 1))} at least, beyond what the machine's own change explains."
     )
 
 

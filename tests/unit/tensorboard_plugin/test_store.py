@@ -15,7 +15,7 @@ from tests.unit.tensorboard_plugin.traces import CALL, repeated, write
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were really read, in order."""
     done: list[str] = []
-    original = storing.read_events
+    original = vars(storing)["read_events"]
 
     def noting(path: Path) -> object:
         done.append(path.name)
