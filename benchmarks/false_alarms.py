@@ -1,13 +1,13 @@
 """Does `compare` cry wolf, and does it see the wolf? The same thing many times, and with 10 % more work in some cells.
 
-    .venv/bin/python -m benchmarks.false_alarms [--same 10] [--slower 4] [--side-by-side 2] [--rounds 12]
+    .venv/bin/python -m benchmarks.false_alarms [--same 6] [--slower 3] [--side-by-side 2] [--rounds 48]
 
 Real runs of a small transformer encoder through the real program, in turn: mostly the same, some with a layer of ten
 passed twice for audio of one length, which is 10 % more work in two cells of six. Then every pair of equal runs is
 compared (no cell should be called different), and every slower run with every equal one (its two cells should be called
-slower, and no other). Last, the same as variants of one run, which meet the machine side by side. A quarter of an hour
-as it comes. On a machine whose rounds do not agree within a few percent, `--rounds 48` sees more. With `--logs` the
-runs are kept, and those that are there already count too: call it again for more pairs.
+slower, and no other). Last, the same as variants of one run, which meet the machine side by side. Half an hour as it
+comes, with nothing else on the machine; on a quiet one `--rounds 12` is enough, and takes a quarter of that. With
+`--logs` the runs are kept, and those that are there already count too: call it again for more pairs.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def by_samples_alone(first: Results, second: Results) -> list[bool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--same", type=int, default=10, help="equal runs (default: %(default)s)")
-    parser.add_argument("--slower", type=int, default=4, help="runs with 10 %% more work (default: %(default)s)")
+    parser.add_argument("--same", type=int, default=6, help="equal runs (default: %(default)s)")
+    parser.add_argument("--slower", type=int, default=3, help="runs with 10 %% more work (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of the model (default: %(default)s)")
     parser.add_argument(
         "--side-by-side", type=int, default=2, help="runs with all of it as variants (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=12, help="of each run (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=48, help="of each run (default: %(default)s)")
     parser.add_argument("--logs", type=Path, help="keep the runs here, and count those that are here already")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -47,7 +47,7 @@ class Machine:
 QUIET = Machine()
 SHARED = Machine(run=0.005, drift=0.015, round=0.01, call=0.02, disturbed=0.05)
 MOVED = Machine(apart=0.4)
-BUSY = Machine(run=0.003, drift=0.02, round=0.01, call=0.03, disturbed=0.4)
+BUSY = Machine(run=0.003, drift=0.01, round=0.01, call=0.03, disturbed=0.6)
 NEAR, FAR = 3.4e-6, 5.4e-6  # seconds to hand work to another thread
 
 

@@ -75,13 +75,13 @@ def test_more_rounds_find_it_on_a_shared_machine_too() -> None:
     assert share(12) > share(3)
 
 
-def test_many_rounds_find_it_though_others_disturb_four_rounds_of_ten() -> None:
-    """The machine slows some rounds of a cell by a tenth and more: the quiet ones tell."""
+def test_many_rounds_find_it_though_others_disturb_most_rounds() -> None:
+    """The machine slows most rounds of a cell, by a tenth or so: the quiet ones tell."""
     found: list[str] = []
     others: list[str] = []
     for seed in range(20):
-        base = make(Made(seed, machine=BUSY, rounds=48))
-        slower = make(Made(1000 + seed, machine=BUSY, rounds=48, factors={SLOW: 1.1}))
+        base = make(Made(seed, machine=BUSY, rounds=24))
+        slower = make(Made(1000 + seed, machine=BUSY, rounds=24, factors={SLOW: 1.1}))
         for cell in cells(base, slower):
             (found if (cell.seconds, cell.batch_size) == SLOW else others).append(cell.speed.verdict)
     assert found.count("slower") >= 0.9 * len(found)
