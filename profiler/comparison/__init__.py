@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profiler.comparison.beside import beside_cell, beside_variant
-from profiler.comparison.decide import LEAST, LEVEL, Timed, judge, rounds_of
+from profiler.comparison.decide import LEAST, LEVEL, Allowance, Timed, judge, rounds_of
 from profiler.comparison.differences import find_differences
 from profiler.comparison.likeness import alike, shortest_handoffs
-from profiler.comparison.machine import allowance, normalised, threads_of, unequal_machines
+from profiler.comparison.machine import allowance_of_cell, allowance_of_run, normalised, threads_of, unequal_machines
 from profiler.comparison.pair import pair_cells
 from profiler.comparison.result import (
     CellComparison,
@@ -126,10 +126,12 @@ def _timed(
     shortest = shortest_handoffs(pairs, comparable=equal)
     for number, sides in usable.items():
         rounds = alike(pairs[number], shortest, paired)
-        allowed = allowance(first, second, pairs[number], only_host, rounds.unlike)
+        names = pairs[number][0].variant, pairs[number][1].variant
+        whole = allowance_of_run(first, second, names) if only_host and not same_run else Allowance()
+        own = allowance_of_cell(first, second, pairs[number], rounds.unlike)
         kept = [[side[place] for place in places] for side, places in zip(sides, rounds.numbers, strict=True)]
         found.chosen |= any(len(few) < len(side) for few, side in zip(kept, sides, strict=True))
-        found.cells[number] = Timed(kept[0], kept[1], paired, allowed, rounds.numbers)
+        found.cells[number] = Timed(kept[0], kept[1], paired, whole, own, rounds.numbers)
     return found
 
 

@@ -35,10 +35,9 @@ class Allowance:
     high: float = 0.0
     reason: str = ""
 
-    def beside(self, common: float) -> Allowance:
-        """For a cell without what all had in common: the machine explains that first."""
-        explained = min(max(common, self.low), self.high)
-        return Allowance(self.low - explained, self.high - explained, self.reason)
+    def __add__(self, other: Allowance) -> Allowance:
+        reasons = [reason for reason in (self.reason, other.reason) if reason]
+        return Allowance(self.low + other.low, self.high + other.high, " and ".join(reasons))
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,13 @@ class Timed:
     first: list[list[float]]
     second: list[list[float]]
     paired: bool
-    allowance: Allowance
+    whole: Allowance  # what changed for all cells of the run alike
+    own: Allowance  # what changed for this cell
     numbers: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def allowance(self) -> Allowance:
+        return self.whole + self.own
 
     @property
     def times(self) -> tuple[float, float]:
@@ -94,8 +98,8 @@ def rounds_of(cell: CellResult) -> list[list[float]] | str:
 def judge(cells: Sequence[Timed], least: float = LEAST) -> tuple[list[Speed], Speed]:
     """The verdict on each cell, and on the geometric mean over them; needs at least one."""
     levels = [Levels.of(cell.first, cell.second, cell.paired, cell.numbers) for cell in cells]
-    ranks = [_rank_test(cell) for cell in cells]
     found, looks = _by_rounds(levels, cells, least)
+    ranks = [_rank_test(cell, seen.common) for cell, seen in zip(cells, found, strict=True)]
     probabilities = [max(rank, seen.chance) for rank, seen in zip(ranks, found, strict=True)]
     adjusted = corrected(probabilities)
     speeds = []
@@ -124,7 +128,7 @@ def _by_rounds(levels: Sequence[Levels], cells: Sequence[Timed], least: float) -
         return alone, 1
     found = []
     for first, shift, cell in zip(alone, shifts(relative, lasting=0.0), cells, strict=True):
-        second = Seen.of(shift, cell.allowance.beside(common), common)
+        second = Seen.of(shift, cell.own, common)
         agree = shift.value * first.shift.value > 0.0  # else it only stayed where it was while others moved
         best = second if second.chance < first.chance and agree else first
         found.append(replace(best, chance=min(1.0, 2.0 * best.chance)))
@@ -189,8 +193,9 @@ def _whole(levels: Sequence[Levels], cells: Sequence[Timed]) -> Seen:
     return Seen.of(mean_shift(levels), allowance)
 
 
-def _rank_test(cell: Timed) -> float:
-    """Mann-Whitney. Rounds that both went through side by side are brought to one level first (aligned ranks)."""
+def _rank_test(cell: Timed, common: float) -> float:
+    """Mann-Whitney. Rounds that both went through side by side are brought to one level first, and runs where the cell
+    is seen beside the others (aligned ranks)."""
     levels = [1.0] * max(len(cell.first), len(cell.second))
     if cell.paired:
         pairs = zip(cell.first, cell.second, strict=True)
@@ -199,7 +204,7 @@ def _rank_test(cell: Timed) -> float:
         [sample / level for values, level in zip(rounds, levels, strict=False) for sample in values]
         for rounds in (cell.first, cell.second)
     )
-    return rank_test(first, second)
+    return rank_test(first, [sample * math.exp(-common) for sample in second])
 
 
 def _orders(cell: Timed) -> int:

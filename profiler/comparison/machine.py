@@ -67,27 +67,27 @@ def normalised(ratio: float, first: Results, second: Results, variants: tuple[st
     return found
 
 
-def allowance(
-    first: Results, second: Results, cells: tuple[CellResult, CellResult], same_machine: bool, unlike: float = 0.0
+def allowance_of_run(first: Results, second: Results, variants: tuple[str, str]) -> Allowance:
+    """What the change of the machine between two runs may explain, in all cells alike."""
+    gap = _reference_gap(first, second, *variants)
+    reason = f"the reference workload was {_percent(gap)} in this run" if abs(gap) >= WORTH_SAYING else ""
+    return Allowance(min(0.0, gap), max(0.0, gap), reason)
+
+
+def allowance_of_cell(
+    first: Results, second: Results, cells: tuple[CellResult, CellResult], unlike: float
 ) -> Allowance:
-    """What the change of the machine's state between the two may explain; `unlike`: by cores nearer or farther."""
-    low = high = 0.0
-    reasons = []
-    if same_machine and first is not second:
-        gap = _reference_gap(first, second, cells[0].variant, cells[1].variant)
-        if gap:
-            low, high = min(0.0, gap), max(0.0, gap)
-            reasons += [f"the reference workload was {_percent(gap)} in this run"] if abs(gap) >= WORTH_SAYING else []
+    """What the state of the machine in the rounds of a cell may explain; `unlike`: by cores nearer or farther."""
+    found = Allowance()
     taken = _taken(second, cells[1]) - _taken(first, cells[0])
     if taken:
-        low, high = low + min(0.0, taken), high + max(0.0, taken)
-        reasons.append(
-            f"others took {'more' if taken > 0 else 'less'} of the CPU in this run, worth up to {_percent(taken)}"
-        )
+        more = "more" if taken > 0 else "less"
+        reason = f"others took {more} of the CPU in this run, worth up to {_percent(taken)}"
+        found += Allowance(min(0.0, taken), max(0.0, taken), reason)
     if unlike:
-        low, high = low - unlike, high + unlike
-        reasons.append(f"cores were nearer in one run than in the other, worth up to {math.expm1(unlike):.0%}")
-    return Allowance(low, high, " and ".join(reasons))
+        reason = f"cores were nearer in one run than in the other, worth up to {math.expm1(unlike):.0%}"
+        found += Allowance(-unlike, unlike, reason)
+    return found
 
 
 def _reference_gap(first: Results, second: Results, one: str, two: str) -> float:

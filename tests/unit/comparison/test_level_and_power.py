@@ -192,3 +192,23 @@ def test_a_cell_is_seen_beside_the_others_where_slow_minutes_slow_them_all() -> 
 
     assert found(GRID) >= 12
     assert found((SLOW,)) <= 5
+
+
+def test_a_machine_that_was_faster_for_all_does_not_hide_the_cell_that_is_slower() -> None:
+    """Nor does a reference workload that says otherwise: what all cells did tells more of the machine."""
+    drifting = Machine(run=0.0, drift=0.06, round=0.005, call=0.02, disturbed=0.0)
+    found: list[CellComparison] = []
+    others: list[str] = []
+    for seed in range(20):
+        base = make(Made(seed, machine=drifting, rounds=24))
+        factors = {place: 0.95 * (1.1 if place == SLOW else 1.0) for place in GRID}
+        slower = make(Made(1000 + seed, machine=drifting, rounds=24, factors=factors, gflops=(95.0, 96.0)))
+        for cell in cells(base, slower):
+            if (cell.seconds, cell.batch_size) == SLOW:
+                found.append(cell)
+            else:
+                others.append(cell.speed.verdict)
+    called = [cell for cell in found if cell.speed.verdict == "slower"]
+    assert len(called) >= 0.7 * len(found)
+    assert any("beside the other cells, which were" in cell.speed.reason for cell in called)
+    assert others.count("no difference") >= 0.99 * len(others)

@@ -8,7 +8,6 @@ import statistics
 
 import pytest
 
-from profiler.comparison.decide import Allowance
 from profiler.comparison.levels import QUIET_FROM, Levels, level_of, times_of
 from profiler.comparison.noise import beside_others, shifts
 
@@ -37,8 +36,8 @@ def test_the_noisier_half_of_the_rounds_does_not_count(paired: bool) -> None:
 
 
 def test_of_few_rounds_it_is_the_median() -> None:
-    few = CALM[: QUIET_FROM - 1]
-    assert times_of(disturbed(few, 3), disturbed(few, 4)) == pytest.approx((0.1, 0.3))
+    few = CALM[: QUIET_FROM - 1]  # 11
+    assert times_of(disturbed(few, 5), disturbed(few, 6)) == pytest.approx((0.1, 0.3))
     assert not Levels.of(few, CALM, paired=False).quiet, "both are judged in one way"
 
 
@@ -69,13 +68,3 @@ def test_cells_that_changed_are_not_what_is_typical() -> None:
     relative, common = found
     assert common == pytest.approx(0.0)
     assert [math.exp(shift.value) for shift in shifts(relative, lasting=0.0)] == pytest.approx([1.1, 1.1, 1, 1, 1, 1])
-
-
-def test_what_all_cells_share_is_what_the_machine_explains_first() -> None:
-    slow_machine = Allowance(0.0, 0.06, "the reference workload was 6 % slower")
-    beside = slow_machine.beside(0.05)
-    assert (beside.low, beside.high) == pytest.approx((-0.05, 0.01))
-    assert slow_machine.beside(-0.02) == slow_machine, "the cells did not follow the machine"
-    more = slow_machine.beside(0.2)
-    assert (more.low, more.high) == pytest.approx((-0.06, 0.0)), "no more than all of it"
-    assert Allowance().beside(0.3) == Allowance()
