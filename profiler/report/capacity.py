@@ -39,9 +39,11 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
         f"From a fit over {len(points)} cells: {bytes_text(fit.fixed)} at rest, then for each row of a batch "
         f"{bytes_text(fit.per_row)} and {bytes_text(fit.per_second)} a second"
         + (f" and {bytes_text(fit.per_second_squared)} a second squared" if fit.per_second_squared else "")
-        + f".{FAR}: more than {BEYOND} times what was measured, so an order of magnitude only."
+        + "."
     )
-    return Table(title, ["", *(name for name, _ in sizes)], rows, [remark])
+    beyond = f"{FAR.strip()}: more than {BEYOND} times what was measured, so an order of magnitude only."
+    far = any(cell.endswith(FAR) for row in rows for cell in row)
+    return Table(title, ["", *(name for name, _ in sizes)], rows, [remark, *([beyond] if far else [])])
 
 
 def _sizes(results: Results, asked: str | int | None) -> list[tuple[str, float]]:

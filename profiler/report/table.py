@@ -27,7 +27,7 @@ class Table:
 
 
 def stacked(tables: dict[str, Table], several: bool) -> list[Table]:
-    """The same table of several variants as one: a first column says which. Rows that repeat are told once."""
+    """The same table of several variants as one: a first column says which. What repeats is told once."""
     if not several:
         return list(tables.values())
     by_rows: dict[str, list[str]] = {}
@@ -39,8 +39,21 @@ def stacked(tables: dict[str, Table], several: bool) -> list[Table]:
     first = tables[groups[0][0]]
     labels = ["all" if len(names) == len(tables) > 1 else ", ".join(names) for names in groups]
     rows = [[label, *row] for label, names in zip(labels, groups, strict=True) for row in tables[names[0]].rows]
-    remarks = list(dict.fromkeys(remark for names in groups for remark in tables[names[0]].remarks))
-    return [Table(first.title, ["variant", *first.header], rows, remarks)]
+    return [Table(first.title, ["variant", *first.header], rows, _remarks(tables))]
+
+
+def _remarks(tables: dict[str, Table]) -> list[str]:
+    """Each remark once: first those of some variants, with their names, then those of all."""
+    holds: dict[str, list[str]] = {}
+    for variant, table in tables.items():
+        for remark in dict.fromkeys(table.remarks):
+            holds.setdefault(remark, []).append(variant)
+    found = []
+    for remark, names in sorted(holds.items(), key=lambda entry: len(entry[1]) == len(tables)):
+        mark = "- " if remark.startswith("- ") else ""
+        whose = f"{', '.join(names)}: " if len(names) < len(tables) else ""
+        found.append(f"{mark}{whose}{remark.removeprefix(mark)}")
+    return found
 
 
 def turned(table: Table, corner: str) -> Table:
