@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-QUIET_FROM = 12  # rounds in either run, from where on half of them can be left out
+QUIET_FROM = 16  # rounds in either run, from where on half of them can be left out
 # What is left of the variance of normal rounds when the farthest one is left out, by the number of rounds beyond the
 # first of each run (from a simulation), and how many degrees of freedom that costs.
 TRIMMED = ((4, 0.55), (6, 0.63), (8, 0.70), (10, 0.72), (18, 0.81), (38, 0.88), (100, 0.95))

@@ -11,7 +11,7 @@ import pytest
 from profiler.comparison.levels import QUIET_FROM, Levels, level_of, times_of
 from profiler.comparison.noise import beside_others, shifts
 
-CALM = [[0.1, 0.1, 0.1, 0.1]] * 12
+CALM = [[0.1, 0.1, 0.1, 0.1]] * 24
 
 
 def disturbed(rounds: list[list[float]], count: int, factor: float = 3.0) -> list[list[float]]:
@@ -30,14 +30,14 @@ def test_the_slower_half_of_the_calls_of_a_round_does_not_count() -> None:
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_the_noisier_half_of_the_rounds_does_not_count(paired: bool) -> None:
-    found = Levels.of(disturbed(CALM, 6), slower(CALM, 1.1), paired)
+    found = Levels.of(disturbed(CALM, 12), slower(CALM, 1.1), paired)
     assert found.value == pytest.approx(math.log(1.1))
-    assert times_of(disturbed(CALM, 6), slower(CALM, 1.1)) == pytest.approx((0.1, 0.11))
+    assert times_of(disturbed(CALM, 12), slower(CALM, 1.1)) == pytest.approx((0.1, 0.11))
 
 
 def test_of_few_rounds_it_is_the_median() -> None:
-    few = CALM[: QUIET_FROM - 1]  # 11
-    assert times_of(disturbed(few, 5), disturbed(few, 6)) == pytest.approx((0.1, 0.3))
+    few = CALM[: QUIET_FROM - 1]  # 15
+    assert times_of(disturbed(few, 7), disturbed(few, 8)) == pytest.approx((0.1, 0.3))
     assert not Levels.of(few, CALM, paired=False).quiet, "both are judged in one way"
 
 
