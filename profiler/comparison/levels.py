@@ -80,6 +80,14 @@ class Levels:
         return [[level - centre for level in group] for group, centre in zip(self.groups, self.centres, strict=True)]
 
     @property
+    def following(self) -> list[list[tuple[float, float]]]:
+        """Residuals of rounds that followed one another, in either run."""
+        by_number = [dict(zip(self.in_rounds(side), errors, strict=True)) for side, errors in enumerate(self.residuals)]
+        return [
+            [(error, side[number + 1]) for number, error in side.items() if number + 1 in side] for side in by_number
+        ]
+
+    @property
     def rounds(self) -> int:
         """How many rounds there are beyond the first of each run: they tell the variance."""
         return sum(len(group) - 1 for group in self.groups)

@@ -66,7 +66,7 @@ def shifts(cells: Sequence[Levels], lasting: float = LASTING) -> list[Shift]:
     common, common_freedom = _common_variance(cells)
     correlation = _correlation(cells)
     alike = (1.0 + correlation) / (1.0 - correlation)
-    of_machine = 2.0 * lasting**2 * _shared_variance(cells)
+    shared = lasting**2 * _shared_variance(cells)
     found = []
     for cell in cells:
         variance, freedom = common, common_freedom
@@ -76,6 +76,7 @@ def shifts(cells: Sequence[Levels], lasting: float = LASTING) -> list[Shift]:
             variance, freedom = (prior * common + own_freedom * own) / (prior + own_freedom), prior + own_freedom
         if not freedom:
             variance, freedom = ASSUMED_DRIFT**2 * (1.0 if cell.second else 2.0), KNOWN
+        of_machine = 2.0 * max(shared, _lasting_variance(cell))
         from_rounds, from_runs = alike * variance * cell.weight + of_machine, 2.0 * RUN_TO_RUN**2
         total = from_rounds + from_runs
         # Satterthwaite: a sum of an estimate and of something known is known better than the estimate.
@@ -163,19 +164,11 @@ def _common_variance(cells: Sequence[Levels]) -> tuple[float, float]:
 
 def _correlation(cells: Sequence[Levels]) -> float:
     """How much a round is like the one before, at most: by all cells, with what so few rounds cannot show added."""
-    products, squares, counts = 0.0, 0.0, []
-    pairs = longest = 0
-    for cell in cells:
-        for side, errors in enumerate(cell.residuals):
-            by_number = dict(zip(cell.in_rounds(side), errors, strict=True))
-            following = [
-                (error, by_number[number + 1]) for number, error in by_number.items() if number + 1 in by_number
-            ]
-            products += sum(one * two for one, two in following)
-            pairs += len(following)
-            longest = max(longest, len(following))
-            squares += sum(error**2 for error in errors)
-            counts.append(len(errors))
+    following = [side for cell in cells for side in cell.following]
+    products, pairs = sum(one * two for side in following for one, two in side), sum(map(len, following))
+    longest = max(map(len, following))
+    squares = sum(error**2 for cell in cells for errors in cell.residuals for error in errors)
+    counts = [len(errors) for cell in cells for errors in cell.residuals]
     if not pairs or squares <= 0.0:
         return ALIKE
     variance, rounds = squares / sum(counts), statistics.fmean(counts)
@@ -185,6 +178,20 @@ def _correlation(cells: Sequence[Levels]) -> float:
     )  # what cells share is seen once, not in each
     seen = products / pairs / variance
     return min(ALIKE, max(0.0, seen + 1.0 / rounds + 1.0 / math.sqrt(max(known, 1.0))))
+
+
+def _lasting_variance(cell: Levels) -> float:
+    """What passes from one round of a cell to the next; 0 where chance may have shown it, in so few rounds.
+
+    A cell that needs much memory feels for minutes what small ones do not feel.
+    """
+    following = [pair for side in cell.following for pair in side]
+    errors = [error for side in cell.residuals for error in side]
+    if not following:
+        return 0.0
+    passed = sum(one * two for one, two in following) / len(following)
+    by_chance = 2.0 * statistics.fmean(error**2 for error in errors) / math.sqrt(len(following))
+    return passed if passed > by_chance else 0.0
 
 
 def _shared_variance(cells: Sequence[Levels]) -> float:

@@ -68,3 +68,14 @@ def test_cells_that_changed_are_not_what_is_typical() -> None:
     relative, common = found
     assert common == pytest.approx(0.0)
     assert [math.exp(shift.value) for shift in shifts(relative, lasting=0.0)] == pytest.approx([1.1, 1.1, 1, 1, 1, 1])
+
+
+def test_what_lasts_in_a_cell_is_not_averaged_out() -> None:
+    """Rounds of equal spread: in one order they come and go, in the other they drift."""
+    random_ = random.Random(1)
+    spread = [random_.gauss(0, 0.03) for _ in range(48)]
+    drifting = sorted(spread)
+    steady, lasting = (
+        shifts([Levels(tuple(levels), tuple(levels), quiet=True)], lasting=0.0)[0] for levels in (spread, drifting)
+    )
+    assert lasting.error > 2 * steady.error
