@@ -83,6 +83,7 @@ class Execution:
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display) if data else None
         self._planned: dict[tuple[int, Cell], None] = {}
+        self._anything_left = True
         self.peaks = Peaks(self.workers, self.file.results.environment)
         self._left: float | None = None
         self._left_known_at = -ESTIMATE_SECONDS
@@ -141,6 +142,7 @@ class Execution:
             for cell in self.plan.to_measure
             if len(self.states[cell].rounds) <= number
         }
+        self._anything_left = bool(self._planned)
         self.display.begin(len(self._planned))
 
     def _round(self, number: int, variant: str) -> None:
@@ -222,7 +224,7 @@ class Execution:
         results = self.file.results
         start = results.environment.get("reference")
         measured = [state.cell.variant for state in self.states.values() if state.samples]
-        if measured:
+        if measured and (self._anything_left or "reference_at_end" not in results.environment):
             before = self.peaks.found()
             end = self._reference(measured[0])
             results.environment["reference_at_end"] = end

@@ -6,10 +6,13 @@ weights of the described architecture.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from profiler.errors import ModelError
 from profiler.models.formats import HOW_TO_GET
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import Adapter, adapter_for
+from profiler.models.torchaudio_on_cpu import ensure_torchaudio
 
 
 def load_model(request: ModelRequest) -> Model:
@@ -40,6 +43,8 @@ def build_for_counting(request: ModelRequest) -> Model:
     adapter = adapter_for(request.type)
     if adapter.FORMAT.weights_only and (where := adapter.FORMAT.find(request).where):
         return adapter.load_pretrained(request, where)
+    ensure_torchaudio()
+    import_module("torchaudio.compliance.kaldi")  # makes a tensor on first import, which must not be a meta one
     with torch.device("meta"):
         return _build_random(adapter, request, "only counted")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import ModelRequest
 from profiler.models.torchaudio_on_cpu import ensure_torchaudio
 from tests import tiny
+from tests.program import ROOT
 
 
 def speech(seconds: float, rows: int = 2, padding: float = 0.0) -> Batch:
@@ -167,3 +170,16 @@ def test_the_shipped_recipe_says_what_the_defaults_are() -> None:
 
     recipe = load_recipe(Path(tiny.RECIPES / "log-mel.yaml"), read_audio=False).recipe
     assert recipe.pretrained_model.overrides.items() <= DEFAULTS.items()
+
+
+def test_counting_on_the_meta_device_leaves_kaldis_constants_real() -> None:
+    """torchaudio makes one when it is imported, which a count may be the first to do; in a process of its own."""
+    script = (
+        "from profiler.models.load import build_for_counting\n"
+        "from profiler.models.model import ModelRequest\n"
+        "build_for_counting(ModelRequest(source='torch.nn.Identity', type='Module', weights='random'))\n"
+        "from torchaudio.compliance.kaldi import EPSILON\n"
+        "print(EPSILON.is_meta)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
