@@ -3,16 +3,18 @@
     .venv/bin/python -m benchmarks.false_alarms [--same 6] [--slower 3] [--side-by-side 2] [--rounds 48]
 
 Real runs of a small transformer encoder through the real program, in turn: mostly the same, some with a layer of ten
-passed twice for audio of one length, which is 10 % more work in two cells of six. Then every pair of equal runs is
+passed twice for audio of 2 s, which is 10 % more work in two cells of six. Then every pair of equal runs is
 compared (no cell should be called different), and every slower run with every equal one (its two cells should be called
 slower, and no other). Last, the same as variants of one run, which meet the machine side by side. Half an hour as it
-comes, with nothing else on the machine; on a quiet one `--rounds 12` is enough, and takes a quarter of that. With
-`--logs` the runs are kept, and those that are there already count too: call it again for more pairs.
+comes, with nothing else on the machine. With `--logs` the runs are kept, and those that are there already count too:
+call it again for more pairs.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ from itertools import combinations, product
 from pathlib import Path
 
 from profiler import compare, load_run
-from profiler.comparison.decide import LEVEL
+from profiler.comparison.decide import LEVEL, rounds_of
 from profiler.comparison.result import CellComparison
 from profiler.report.table import Table
 from profiler.results import Results
@@ -31,7 +33,7 @@ WANTED_LEVEL, WANTED_POWER = 0.01, 0.9
 RECIPE = """
 pretrained_model: {source: benchmarks.models.Encoder, type: Module, overrides: {slow_at: SLOW_AT}}
 profiling_dimensions:
-  audio_mockup_secs: [0.5, 1, 2]
+  audio_mockup_secs: SECONDS
   batch_sizes: [1, 2]
   example_audio: SPEECH
 measure: {operations: false, energy: false, rounds: ROUNDS, budget: 3}
@@ -46,14 +48,14 @@ variants:
 """
 
 
-def run(name: str, folder: Path, threads: int, rounds: int) -> None:
+def run(name: str, folder: Path, threads: int, rounds: int, seconds: list[float]) -> None:
     """One run of the real program, in a process of its own."""
     root = shipped_folder()
     recipe = folder / f"{name}.yaml"
     text = RECIPE.replace("SLOW_AT", str(SLOW_AT if name == "slower" else 0.0))
     text += SIDE_BY_SIDE.replace("SLOW_AT", str(SLOW_AT)) if name == "side-by-side" else ""
     speech = str(root / "samples" / "speech.flac")
-    recipe.write_text(text.replace("SPEECH", speech).replace("ROUNDS", str(rounds)))
+    recipe.write_text(text.replace("SPEECH", speech).replace("ROUNDS", str(rounds)).replace("SECONDS", str(seconds)))
     command = [sys.executable, str(root / "profile.py"), str(recipe), "--trust", "--quiet", "--logdir", str(folder)]
     command += ["--threads", str(threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=root)
@@ -94,6 +96,7 @@ def main() -> None:
         "--side-by-side", type=int, default=2, help="runs with all of it as variants (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=48, help="of each run (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, nargs="+", default=[0.5, 1, 2], help="of audio (default: 0.5 1 2)")
     parser.add_argument("--logs", type=Path, help="keep the runs here, and count those that are here already")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -102,7 +105,7 @@ def main() -> None:
         order = in_turn(arguments.same, arguments.slower) + ["side-by-side"] * arguments.side_by_side
         for number, name in enumerate(order, 1):
             print(f"run {number} of {len(order)}: {name}", file=sys.stderr, flush=True)
-            run(name, folder, arguments.threads, arguments.rounds)
+            run(name, folder, arguments.threads, arguments.rounds, arguments.seconds)
         print(report(*(read(folder, name) for name in ("same", "slower", "side-by-side"))).markdown())
 
 
@@ -133,12 +136,23 @@ def report(same: list[Results], slower: list[Results], side_by_side: list[Result
     ]
     ratios = sorted(cell.speed.ratio or 0.0 for cell in worked)
     table = Table("False alarms and true ones", ["", "cells", "called", "share", "wanted", "good"], rows)
+    table.remarks.append(f"The rounds of a cell differed by {spread([*same, *slower, *side_by_side]):.1%}.")
     if ratios:
         table.remarks.append(
             f"{len(same)} equal runs, {len(slower)} with 10 % more work; all pairs. The median ratio of the cells with "
             f"more work is {ratios[len(ratios) // 2]:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})."
         )
     return table
+
+
+def spread(runs: list[Results]) -> float:
+    """The standard deviation of the medians of a cell's rounds, as a share of them; the median over cells and runs."""
+    found = []
+    for cell in (cell for run in runs for cell in run.cells):
+        rounds = rounds_of(cell)
+        if not isinstance(rounds, str) and len(rounds) > 1:
+            found.append(statistics.stdev(math.log(statistics.median(calls)) for calls in rounds))
+    return statistics.median(found or [math.nan])
 
 
 def _row(name: str, called: list[bool], at_most: float | None = None, at_least: float | None = None) -> list[str]:
