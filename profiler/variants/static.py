@@ -5,7 +5,9 @@ Whole-graph tools need a model that can be exported, which few speech models can
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from profiler.variants.engine import use_engine
@@ -44,9 +46,7 @@ def static(model: Model, inputs: list[Any], engine: str | None) -> Step:
 
 def _calibrate(model: Model, inputs: list[Any], chosen: list[Any], engine: str) -> list[tuple[Scale, Scale] | None]:
     """Scale and zero point of what goes in and out of each layer, None for one that is never called."""
-    from torch.ao.quantization import get_default_qconfig
-
-    make = get_default_qconfig(engine).activation
+    make = observer_of(engine)
     observers: dict[int, tuple[Any, Any]] = {}
 
     def watch(layer: Any, arguments: tuple[Any, ...], output: Any) -> None:
@@ -66,6 +66,23 @@ def _calibrate(model: Model, inputs: list[Any], chosen: list[Any], engine: str) 
     finally:
         for handle in handles:
             handle.remove()
+
+
+def observer_of(engine: str) -> Callable[[], Any]:
+    """What finds the scale of an activation: the engine's default, in a range that its kernels can multiply here.
+
+    Without VNNI an x86 processor adds two products of 8 bits in 16, which saturates when activations take all 8. Those
+    of fbgemm and x86 take 7 by default; oneDNN's take 8 on every processor, and torch only warns.
+    """
+    import torch
+    from torch.ao.quantization import get_default_qconfig
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make: Callable[..., Any] = get_default_qconfig(engine).activation
+    if engine == "onednn" and not torch.cpu._is_vnni_supported():
+        return functools.partial(make, reduce_range=True)
+    return make
 
 
 def _scale(observer: Any) -> Scale:
