@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import torch
 
 
@@ -27,13 +29,20 @@ class TinyOperations(torch.nn.Module):
 
 
 class Encoder(torch.nn.Module):
-    """A small transformer encoder over frames of 25 ms, of which a known share is slower at will.
+    """A small transformer encoder over frames of 25 ms, slower at will by a known share.
 
-    For audio of `slow_at` seconds some of the layers are passed once more: 1 of 10 layers is 10 % more work, in that
-    cell of the grid and in no other.
+    For audio of `slow_at` seconds (0: of any length) a layer is passed once more by `extra` of the frames: of 10 layers
+    a tenth of a pass is 1 % more work. `slow_calls` of the calls take twice as long, chosen by chance.
     """
 
-    def __init__(self, layers: int = 10, width: int = 256, slow_at: float = 0.0, extra: int = 1) -> None:
+    def __init__(
+        self,
+        layers: int = 10,
+        width: int = 256,
+        slow_at: float = 0.0,
+        extra: float = 0.0,
+        slow_calls: float = 0.0,
+    ) -> None:
         super().__init__()
         self.frames = torch.nn.Linear(400, width)
         self.layers = torch.nn.ModuleList(
@@ -41,10 +50,14 @@ class Encoder(torch.nn.Module):
         )
         self.slow_at = round(slow_at * 16000)
         self.extra = extra
+        self.slow_calls = slow_calls
 
     def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = self.frames(waveforms.unfold(1, 400, 160))
-        again = self.extra if waveforms.shape[1] == self.slow_at else 0
-        for layer in (*self.layers, *self.layers[:again]):
-            hidden = layer(hidden)
-        return hidden
+        for _ in range(2 if random.random() < self.slow_calls else 1):
+            passed = hidden
+            for layer in self.layers:
+                passed = layer(passed)
+        if self.extra and self.slow_at in (0, waveforms.shape[1]):
+            self.layers[0](hidden[:, : max(1, round(self.extra * hidden.shape[1]))])
+        return passed

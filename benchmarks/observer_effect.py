@@ -19,7 +19,7 @@ from typing import Any
 
 from profiler.audio import Speech
 from profiler.device import Device
-from profiler.measure.latency import VARIED_INPUTS, StopRule, time_calls
+from profiler.measure.latency import INPUTS, RoundSize, time_calls
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
@@ -54,8 +54,8 @@ def bare(run: Callable[[Any], Any], inputs: list[Any], calls: int) -> float:
 
 
 def ours(run: Callable[[Any], Any], inputs: list[Any], calls: int) -> float:
-    rule = StopRule(min_calls=calls, width=1e-9, budget=0.0, earlier=(1.0,) * 6)
-    return statistics.median(time_calls(run, inputs, Device("cpu"), rule, warmup=0).samples[:calls])
+    size = RoundSize(warmup=0, min_calls=calls, max_calls=calls)
+    return statistics.median(time_calls(run, inputs, Device("cpu"), size).samples)
 
 
 def profiled(stacks: bool) -> Callable[[Callable[[Any], Any], list[Any], int], float]:
@@ -77,7 +77,7 @@ def compare(model: Model, seconds: float, batch: int, calls: int, turns: int, th
 
     torch.set_num_threads(threads)
     speech = Speech(shipped_folder() / "samples" / "speech.flac", model.rate)
-    inputs = [model.prepare(speech.batch(seconds, batch, seed)) for seed in range(VARIED_INPUTS)]
+    inputs = [model.prepare(speech.batch(seconds, batch, seed)) for seed in range(INPUTS)]
     ratios: dict[str, list[float]] = {name: [] for name in ("bare again", *WAYS)}
     with torch.no_grad():
         bare(model.run, inputs, 4)

@@ -152,6 +152,9 @@ def results_schema() -> dict[str, Any]:
         "maximum": results.SCHEMA,
         "description": "version of this format; it grows when a key changes its meaning",
     }
+    verdict = whole["$defs"]["CellResult"]["properties"]["verdict"]
+    verdict["anyOf"][0]["enum"].append("noisy")  # what files of schema 1 say; it is read as unstable
+    verdict["description"] += "; noisy: the same in files of schema 1"
     whole["required"] = ["schema", *whole["required"]]
     head = {"$schema": DIALECT, "title": "results.json of the speech profiler"}
     return head | {key: value for key, value in whole.items() if key != "title"}

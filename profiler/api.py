@@ -5,22 +5,26 @@ Nothing here imports torch: models run in worker processes, as they do from the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.comparison import compare_results
-from profiler.comparison.decide import LEAST
+from profiler.comparison import compare_results, compare_sides
+from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import Comparison
-from profiler.errors import StorageError, UserError
+from profiler.errors import Interrupted, UserError
 from profiler.opening import open_run
-from profiler.results import CellResult, Results, read_results
+from profiler.results import CellResult, Results
 from profiler.runs import check_logdir
 
 if TYPE_CHECKING:
     import pandas
 
+    from profiler.execution.display import Display
+    from profiler.execution.run import Execution
+
+AB_SECONDS = 40.0  # for each cell: 3 % more work is found within it on a shared machine (benchmarks/README.md)
 LOGDIR = Path("logs")
 
 
@@ -76,46 +80,88 @@ def profile_recipe(
     `overrides` sets dotted keys: {"measure.rounds": 5}. `trust` allows code that the recipe names. Cells that fail are
     in the results with their reason; what makes a run impossible raises an error of profiler.errors.
     """
-    from rich.console import Console
-
     from profiler.cli.options import recipe_path
     from profiler.device import check_device_name
-    from profiler.execution.display import make_display
     from profiler.execution.run import Execution, Options
     from profiler.recipe.load import load_recipe
-    from profiler.report.write import write_views
 
     check_device_name(device)
     loaded = load_recipe(recipe_path(str(recipe)), overrides, trust)
     check_logdir(Path(logdir))
-    display = make_display(quiet, Console(stderr=True))
     options = Options(Path(logdir), device, threads, command=f"profile_recipe({str(recipe)!r})")
-    try:
-        execution = Execution(loaded, options, display)
-        results = execution.execute()
-    finally:
-        display.close()
-    try:
-        (execution.folder / "recipe.yaml").write_text(loaded.text, encoding="utf-8")
-        write_views(results, execution.folder)
-    except OSError as error:
-        raise StorageError(f"The results are whole, but their views could not be written: {error}") from error
-    return LoadedRun(execution.folder, read_results(execution.folder))  # read again: the file has the raw samples
+    return _measured(lambda display: Execution(loaded, options, display), quiet)
+
+
+def _measured(make: Callable[[Display], Execution], quiet: bool, signals: bool = False) -> LoadedRun:
+    from profiler.execution.carry_out import carry_out
+
+    done = carry_out(make, quiet, signals)
+    if done.interrupted:
+        raise Interrupted(f"interrupted; what was measured is in {done.folder}")
+    if done.problem is not None:
+        raise done.problem
+    return LoadedRun(done.folder, done.results)
+
+
+@dataclass(frozen=True)
+class AbRun(LoadedRun):
+    """An A/B run: an ordinary run with two variants, and what it says of them."""
+
+    comparison: Comparison
+
+
+def ab(
+    a: str | Path,
+    other: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    b: Mapping[str, Any] | None = None,
+    rev: str | None = None,
+    repo: str | Path | None = None,
+    python: str | None = None,
+    threshold: float = THRESHOLD,
+    seconds: float = AB_SECONDS,
+    logdir: str | Path = LOGDIR,
+    device: str = "cpu",
+    threads: int | None = None,
+    trust: bool = False,
+    quiet: bool = True,
+    signals: bool = False,
+) -> AbRun:
+    """Measure two things turn by turn and say for each cell whether B is faster, slower or the same as A.
+
+    B is `other`, another recipe; or recipe `a` with the settings `b`. With `rev` A is the model's code at a git
+    revision, with `python` A runs in another environment, and B is what is here. `overrides` hold for both. Stops as
+    soon as every cell is decided, or after `seconds` for each cell.
+    """
+    from profiler.device import check_device_name
+    from profiler.execution.ab import AbExecution, Question
+    from profiler.execution.run import Options
+    from profiler.recipe.sides import load_sides, make_sides
+
+    check_device_name(device)
+    check_logdir(Path(logdir))
+    with make_sides(Path(a), Path(other) if other else None, overrides or {}, b or {}, rev, repo, python) as sides:
+        loaded, pairs = load_sides(*sides, trust)
+        question = Question({"A": sides[0].about, "B": sides[1].about}, pairs, threshold, seconds)
+        options = Options(Path(logdir), device, threads, command=f"ab({str(a)!r})")
+        done = _measured(lambda display: AbExecution(loaded, options, display, question), quiet, signals)
+    return AbRun(done.folder, done.results, compare_sides(done.results))
 
 
 def compare(
     *runs: LoadedRun | Results | str | Path,
     variants: tuple[str, str] | None = None,
     across_machines: bool = False,
-    least: float = LEAST,
+    threshold: float = THRESHOLD,
     logdir: str | Path = LOGDIR,
 ) -> Comparison:
-    """Runs against the first of them: for each cell faster, slower or no difference, with ratio and interval.
+    """Runs against the first of them: for each cell faster, slower, same or unclear, with the ratio and its 95 % CI.
 
-    `variants`: one of the first run against one of the others; with a single run, two of its own. `least`: differences
-    below it (0.03 is 3 %) are of no interest. Speed is judged across machines only when asked.
+    `variants`: one of the first run against one of the others; with a single run, two of its own. `threshold`: the
+    smallest change of interest (0.02 is 2 %). Speed is judged across machines only when asked.
     """
-    return compare_results([_results(run, Path(logdir)) for run in runs], variants, across_machines, least)
+    return compare_results([_results(run, Path(logdir)) for run in runs], variants, across_machines, threshold)
 
 
 def _results(run: LoadedRun | Results | str | Path, logdir: Path) -> Results:

@@ -5,6 +5,7 @@ Everything is read, nothing guessed: what cannot be read here is null.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -23,6 +24,7 @@ from profiler.shipped import shipped_folder
 
 SYS = Path("/sys")
 PROC = Path("/proc")
+LIBRARIES = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "espnet")
 
 
 def read_environment() -> dict[str, Any]:
@@ -165,15 +167,16 @@ def read_gpus() -> list[dict[str, Any]]:
         return []
     gpus: list[dict[str, Any]] = [
         dict(zip(("name", "driver", "memory", "uuid"), row, strict=False))
-        for row in _nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
+        for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
     ]
-    processes = _nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
+    processes = nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
     for gpu in gpus:
         gpu["processes"] = sum(1 for row in processes if row and row[0] == gpu.get("uuid"))
     return gpus
 
 
-def _nvidia_smi(query: str) -> list[list[str]]:
+def nvidia_smi(query: str) -> list[list[str]]:
+    """The rows that nvidia-smi answers to a query, cut in values; none where it fails."""
     try:
         answer = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, timeout=5, check=True
@@ -187,6 +190,15 @@ def read_packages() -> dict[str, str]:
     """Every installed distribution with its version."""
     found = {found.metadata["Name"]: found.version for found in importlib.metadata.distributions()}
     return {name: found[name] for name in sorted(filter(None, found), key=str.lower)}
+
+
+def versions() -> dict[str, str]:
+    """Of this interpreter and of the libraries that decide how fast a model is, as far as they are installed."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def read_commit(folder: Path) -> dict[str, Any]:

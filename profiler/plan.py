@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 
 from profiler.recipe.schema import Recipe
 
@@ -78,7 +79,7 @@ def first_round_order(cells: list[Cell], seed: int) -> list[Cell]:
     the order is shuffled, so that a slow minute of the machine does not fall on one row or column.
     """
     shuffle = random.Random(seed)
-    waits_for = {cell: _next_smaller(cell, set(cells)) for cell in cells}
+    waits_for = _next_smaller(cells)
     followers: dict[Cell, list[Cell]] = {cell: [] for cell in cells}
     for cell, earlier in waits_for.items():
         for other in earlier:
@@ -97,16 +98,17 @@ def first_round_order(cells: list[Cell], seed: int) -> list[Cell]:
     return order
 
 
-def _next_smaller(cell: Cell, cells: set[Cell]) -> set[Cell]:
-    """The nearest cells with less audio in a row, and with fewer rows; all smaller ones follow from these."""
-    others = [c for c in cells if c.variant == cell.variant]
-    same_batch = [c for c in others if c.batch_size == cell.batch_size and c.seconds < cell.seconds]
-    same_length = [c for c in others if c.seconds == cell.seconds and c.batch_size < cell.batch_size]
-    found = set()
-    if same_batch:
-        found.add(max(same_batch, key=lambda c: c.seconds))
-    if same_length:
-        found.add(max(same_length, key=lambda c: c.batch_size))
+def _next_smaller(cells: list[Cell]) -> dict[Cell, set[Cell]]:
+    """For each the nearest cells with less audio in a row, and with fewer rows; all smaller ones follow from these."""
+    found: dict[Cell, set[Cell]] = {cell: set() for cell in cells}
+    columns: dict[tuple[str, int], list[Cell]] = {}
+    rows: dict[tuple[str, float], list[Cell]] = {}
+    for cell in cells:
+        columns.setdefault((cell.variant, cell.batch_size), []).append(cell)
+        rows.setdefault((cell.variant, cell.seconds), []).append(cell)
+    for line in (*columns.values(), *rows.values()):
+        for smaller, larger in pairwise(sorted(line, key=lambda cell: (cell.seconds, cell.batch_size))):
+            found[larger].add(smaller)
     return found
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from profiler.errors import UserError
+from profiler.measure.statistics import cut, estimate, relative_half_width
 
-SCHEMA = 1
+SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its interval is taken over rounds
 FILE = "results.json"
+JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
+WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
 class Record(BaseModel):
@@ -33,7 +37,18 @@ class Run(Record):
     profiler_version: str = ""
     resolved: dict[str, Any] = Field(default_factory=dict)
     loading_s: float = 0.0  # importing libraries and loading models, of all variants
+    stopped_by: Literal["width", "budget", "rounds", "decided"] | None = None  # why no more rounds were made
+    rounds: int = 0  # made
+    sides: Sides | None = None  # of an A/B run
     notes: list[str] = Field(default_factory=list)
+
+
+class Sides(Record):
+    """What an A/B run compares: variants that took turns."""
+
+    about: dict[str, str]  # A and B, as they were given
+    pairs: list[tuple[str, str]]  # variants of A and of B
+    threshold: float  # smaller changes are of no interest
 
 
 class Model(Record):
@@ -51,23 +66,39 @@ class Model(Record):
     conversion: dict[str, Any] | None = None  # what the variant changed in the model, with the proof
     operations: dict[str, Any] = Field(default_factory=dict)  # macs_per_second_of_audio, uncounted
     training: dict[str, Any] | None = None  # with mode: training, the loss, whose code computes it, the optimizer
+    versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     notes: list[str] = Field(default_factory=list)
 
 
 class Latency(Record):
-    """Wall seconds of one call."""
+    """Wall seconds of one call. The figure is `median`: the median over rounds of the rounds' medians."""
 
     median: float
-    mean: float
+    ci95: tuple[float, float] | None = None  # of the figure, over rounds; null with too few of them
+    mean: float  # this and what follows: of all calls
     std: float
     min: float
-    ci95: tuple[float, float]
     n: int
     samples: list[float]
+    cpu: list[float] = Field(default_factory=list)  # CPU seconds of each call, all threads of its process
     rounds: list[int]  # how many of the samples each round gave, in order
     warmup: list[float]
-    stopped_by: str
+    stopped_by: str  # width: the interval is as narrow as wanted; budget: the time was spent; rounds: too few to tell
     percentiles: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def by_round(self) -> list[list[float]]:
+        """The samples of each round."""
+        return cut(self.samples, self.rounds)
+
+    @property
+    def round_medians(self) -> list[float]:
+        return [statistics.median(calls) for calls in self.by_round if calls]
+
+    @property
+    def half_width(self) -> float | None:
+        """Of the 95 % CI, relative to the figure."""
+        return relative_half_width(self.median, self.ci95)
 
 
 class PeakMemory(Record):
@@ -107,9 +138,9 @@ class CellResult(Record):
     device_time_s: dict[str, Any] | None = None
     rtf: float | None = None
     rtfx: float | None = None
-    verdict: Literal["stable", "noisy"] | None = None
-    spread: float | None = None  # how far the truth may lie from the median, relative to it
-    verdict_reasons: list[str] = Field(default_factory=list)
+    verdict: Literal["stable", "unstable"] | None = None  # unstable: the 95 % CI is wider than the recipe wants
+    disturbances: dict[str, float] = Field(default_factory=dict)  # kind -> the figure that shows it
+    verdict_reasons: list[str] = Field(default_factory=list)  # the same in words
     peak_memory_bytes: PeakMemory | None = None
     input: dict[str, Any] = Field(default_factory=dict)
     conditions: list[dict[str, Any]] = Field(default_factory=list)  # of the machine, in each round
@@ -259,9 +290,71 @@ def read_results(path: Path) -> Results:
             f"{file} has the schema {version!r}; this version reads 1 to {SCHEMA}. Update the profiler to open it"
             f"{f' (it was written by version {writer})' if writer else ''}."
         )
+    put_journal(data, file.with_name(JOURNAL))
     try:
-        return Results.model_validate(data)
+        return Results.model_validate(upgraded(data) if version == 1 else data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UserError(f"{file} is damaged at {place}: {first['msg']}.") from None
+
+
+def put_journal(data: dict[str, Any], journal: Path) -> None:
+    """Cells that were finished after results.json was last replaced; a line that was cut off is not finished."""
+    try:
+        lines = journal.read_bytes().splitlines(keepends=True)
+    except OSError:
+        return
+    cells = data.get("cells")
+    if not isinstance(cells, list):
+        return
+    places = {_key(cell): place for place, cell in enumerate(cells)}
+    for line in lines:
+        try:
+            cell = json.loads(line) if line.endswith(b"\n") else None
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(cell, dict):
+            place = places.setdefault(_key(cell), len(cells))
+            cells[place : place + 1] = [cell]
+
+
+def _key(cell: Any) -> str:
+    return json.dumps(
+        [cell.get(name) for name in ("variant", "seconds", "batch_size")] if isinstance(cell, dict) else ""
+    )
+
+
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 took the median and its interval over all calls, as if calls of one minute were independent."""
+    data = data | {"schema": SCHEMA}
+    width = _at(data, "run", "resolved", "measure", "width")
+    width = width if isinstance(width, float) else WIDTH
+    cells = data.get("cells")
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, dict):
+            _upgrade_cell(cell, width)
+    return data
+
+
+def _upgrade_cell(cell: dict[str, Any], width: float) -> None:
+    cell.pop("spread", None)
+    latency: Any = cell.get("latency_s")
+    verdict, rtf = cell.get("verdict"), cell.get("rtf")
+    cell["verdict"] = "unstable" if verdict == "noisy" else verdict
+    try:
+        found = estimate(cut(latency["samples"], latency["rounds"]))
+        before = latency["median"]
+        latency["median"], latency["ci95"] = found.value, found.ci95
+        cell["verdict"] = "stable" if found.half_width is not None and found.half_width <= width else "unstable"
+        if rtf:
+            cell["rtf"] = rtf * found.value / before
+            cell["rtfx"] = 1.0 / cell["rtf"]
+    except (TypeError, KeyError, ValueError, ZeroDivisionError):
+        return  # no samples, or damaged ones: what is wrong with them is found by the check that follows
+
+
+def _at(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data

@@ -1,7 +1,11 @@
 """Writing results: results.json, the one file that is the truth, and any other file, whole or not at all.
 
-`results.json` is replaced atomically after every cell: whatever kills the program, the file on disk is a complete
-account of what was measured until then.
+    put(cell) --append--> results.journal --now and then, and at the end--> results.json, replaced as a whole
+
+What is finished is on disk at once: a cell is a line of the journal before the next one starts. results.json is
+replaced atomically as often as that costs next to nothing: after every cell of an ordinary run, now and then in one of
+thousands of cells. `results.read_results` reads both, so whatever kills the program, nothing finished is lost; and a
+cell costs the same however many there are. Cells are kept on disk alone: a long run does not grow.
 """
 
 from __future__ import annotations
@@ -10,46 +14,62 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from profiler.errors import StorageError
-from profiler.results import FILE, Accuracy, CellResult, DatasetResult, Record, Results
+from profiler.results import FILE, JOURNAL, Accuracy, CellResult, DatasetResult, Record, Results
 
 SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
+REPLACING_SHARE = 0.05  # of the time may go into replacing results.json
+
+Key = tuple[str, float, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the text of a cell lies on disk."""
+
+    file: int  # a descriptor
+    offset: int
+    length: int
+
+    def read(self) -> bytes:
+        return os.pread(self.file, self.length, self.offset)
 
 
 class ResultsFile:
-    """Keeps results.json up to date. What did not change is not serialised again.
-
-    Raw samples are kept in the file alone: `results` has its cells without them, so that a long run does not grow.
-    """
+    """Keeps the results of a run on disk. `results` holds everything but its cells."""
 
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
-        self.results = results
-        self._environment = _json(results.environment)
+        self.results = results.model_copy(update={"cells": []})
+        self._cells: dict[Key, Place | bytes] = {cell.key: _dump(cell) for cell in results.cells}
+        self._datasets: dict[str, bytes] = {found.variant: _dump(found) for found in results.datasets}
+        self._journal: int | None = None
+        self._journal_end = 0
+        self._whole: int | None = None  # descriptor of results.json, for the places in it
         self._synced_at = -SYNC_SECONDS
-        self._places = {cell.key: place for place, cell in enumerate(results.cells)}
-        self._cells: dict[tuple[str, float, int], str] = {cell.key: _dump(cell) for cell in results.cells}
-        self._datasets: dict[str, str] = {found.variant: _dump(found) for found in results.datasets}
+        self._replace_due = 0.0
 
     @property
     def path(self) -> Path:
         return self.folder / FILE
 
     def put(self, cell: CellResult) -> None:
-        """Add or replace one cell, then write."""
+        """Add or replace one cell."""
         self.put_all([cell])
 
     def put_all(self, cells: Iterable[CellResult]) -> None:
-        """Add or replace cells, then write once."""
-        for cell in cells:
-            place = self._places.setdefault(cell.key, len(self._places))
-            self.results.cells[place : place + 1] = [_without_samples(cell)]
-            self._cells[cell.key] = _dump(cell)
-        self._replace()
+        """Add or replace cells: on disk when this returns."""
+        with _storage(self.path):
+            for cell in cells:
+                self._append(cell.key, _dump(cell))
+        if time.monotonic() >= self._replace_due:
+            self.write()
 
     def put_dataset(self, result: DatasetResult, accuracy: Accuracy | None = None) -> None:
         """Add or replace what a variant has of the data set, then write."""
@@ -61,39 +81,101 @@ class ResultsFile:
         place = known.index(result.variant) if result.variant in known else len(known)
         self.results.datasets[place : place + 1] = [result.model_copy(update={"samples": []})]
         self._datasets[result.variant] = _dump(result)
-        self._replace()
+        self.write()
 
     def write(self) -> None:
-        """Replace the file, the environment included: call this when it changed."""
-        self._environment = _json(self.results.environment)
-        self._replace()
-
-    def _replace(self) -> None:
-        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "datasets", "environment"})
-        text = _json(head)
-        cells = ",\n  ".join(self._cells[cell.key] for cell in self.results.cells)
-        datasets = ",\n  ".join(self._datasets[found.variant] for found in self.results.datasets)
-        start = text[: text.rindex("}")].rstrip()
-        due = time.monotonic() - self._synced_at > SYNC_SECONDS
-        text = f'{start},\n "environment": {self._environment},\n "cells": [\n  {cells}\n ]'
-        text += f',\n "datasets": [\n  {datasets}\n ]\n}}\n'
-        write_atomically(self.path, text, to_disk=due)
+        """Replace results.json as a whole; the journal is empty then."""
+        start = time.monotonic()
+        due = start - self._synced_at > SYNC_SECONDS
+        with _storage(self.path):
+            self._replace(to_disk=due)
+        end = time.monotonic()
         if due:
-            self._synced_at = time.monotonic()
+            self._synced_at = end
+        self._replace_due = end + (end - start) / REPLACING_SHARE
+
+    def close(self) -> None:
+        """Leave results.json alone behind."""
+        for file in (self._journal, self._whole):
+            if file is not None:
+                os.close(file)
+        if self._journal is not None and self._journal_end == 0:
+            with contextlib.suppress(OSError):
+                (self.folder / JOURNAL).unlink()
+        self._journal = self._whole = None
+
+    def _append(self, key: Key, text: bytes) -> None:
+        if self._journal is None:
+            self._journal = os.open(self.folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._journal_end = _whole_lines(self._journal)  # of a run that is taken up
+        line = text + b"\n"
+        try:
+            written = os.pwrite(self._journal, line, self._journal_end)
+            while written < len(line):
+                written += os.pwrite(self._journal, line[written:], self._journal_end + written)
+        except OSError:
+            os.ftruncate(self._journal, self._journal_end)
+            raise
+        self._cells[key] = Place(self._journal, self._journal_end, len(text))
+        self._journal_end += len(line)
+
+    def _replace(self, to_disk: bool) -> None:
+        """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
+        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "datasets"})
+        text = _json(head)
+        part = self.path.with_name(f".{FILE}.part")
+        places: dict[Key, tuple[int, int]] = {}
+        try:
+            with part.open("wb") as file:
+                file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
+                for number, (key, cell) in enumerate(self._cells.items()):
+                    file.write(b",\n  " if number else b"\n  ")
+                    found = cell if isinstance(cell, bytes) else cell.read()
+                    places[key] = file.tell(), len(found)
+                    file.write(found)
+                file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
+                file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
+            whole = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+            part.replace(self.path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+        if self._whole is not None:
+            os.close(self._whole)
+        self._whole = whole
+        self._cells = {key: Place(whole, *place) for key, place in places.items()}
+        if self._journal is not None:
+            os.ftruncate(self._journal, 0)
+            self._journal_end = 0
+        else:
+            (self.folder / JOURNAL).unlink(missing_ok=True)
 
 
-def _without_samples(cell: CellResult) -> CellResult:
-    parts = {"latency_s": cell.latency_s, "chunks": cell.chunks}
-    update = {name: part.model_copy(update={"samples": []}) for name, part in parts.items() if part is not None}
-    return cell.model_copy(update=update) if update else cell
+def _whole_lines(file: int) -> int:
+    """Where the last line that was not cut off ends."""
+    return os.pread(file, os.fstat(file).st_size, 0).rfind(b"\n") + 1
+
+
+@contextmanager
+def _storage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write {path}: {error.strerror}. What was written before is intact; make room or restore the "
+            "folder, then go on with --resume."
+        ) from error
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _dump(record: Record) -> str:
-    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
+def _dump(record: Record) -> bytes:
+    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
@@ -102,17 +184,15 @@ def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
     `to_disk=False` leaves it to the system when the bytes reach the disk: safe against anything but a power cut.
     """
     part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            if to_disk:
-                os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise StorageError(
-            f"Cannot write {path}: {error.strerror}. What was written before is intact; make room or restore the "
-            "folder, then go on with --resume."
-        ) from error
+    with _storage(path):
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 
 from profiler.errors import UserError
-from profiler.results import FILE, SCHEMA, Record, Results, Run, read_results
+from profiler.results import FILE, JOURNAL, SCHEMA, Record, Results, Run, put_journal, read_results, upgraded
 
 SPACE = " \t\r\n,"
 
@@ -32,6 +32,9 @@ def read_as_much(path: Path) -> tuple[Results, str | None]:
     version = found.get("schema")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA:
         raise problem
+    put_journal(found, file.with_name(JOURNAL))
+    if version == 1:
+        found = upgraded(found)
     try:
         run = Run.model_validate(found.get("run"))
     except ValidationError:

@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
-FIRST_CALL_SLOW = "The first timed call of a round was slow: the warm-up is too short (measure.warmup)."
-THROTTLED = "The processor was throttled meanwhile, by heat or by a CPU limit of the container."
-UNKNOWN_NOISE = "Calls differ more than wanted for no reason that the system shows; a larger measure.budget may help."
+from collections.abc import Callable, Mapping
+
 RANDOM_DATA = "The input is random data, not speech: decoders may take other paths on it than on speech."
-RANDOM_WEIGHTS = "Random weights: the exact architecture, unlearned. Speed and memory hold, the output means nothing."
+RANDOM_ADDRESSES = (
+    "Address space randomisation cannot be switched off here (containers may forbid it): equal sides may differ by "
+    "1 to 2 %, because their processes lie at other addresses."
+)
+RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing."
+
+# What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.
+DISTURBANCES: dict[str, Callable[[float], str]] = {
+    "too_few_rounds": lambda rounds: f"{rounds:.0f} round(s) give no 95 % CI; it takes 6 (measure.rounds).",
+    "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
+    "stretched": lambda ratio: (
+        f"wall time grew up to {ratio:.1f} times while CPU time did not: other processes ran on the same CPUs."
+    ),
+    "stolen": lambda cpus: f"the hypervisor took up to {cpus:.2f} CPUs away (steal).",
+    "throttled": lambda count: "the processor was throttled, by heat or by a CPU limit of the container.",
+    "thread_latency": lambda seconds: (
+        f"inter-thread latency varied between rounds (up to {seconds * 1e6:.1f} µs): vCPUs were probably moved; "
+        "--threads 1 does not depend on it."
+    ),
+    "slow_first_call": lambda ratio: (
+        f"the first timed call took {ratio:.1f} times as long as the others: the warm-up is too short (measure.warmup)."
+    ),
+    "unknown": lambda spread: f"rounds differ by up to {spread:.0%}, for no reason that the system shows.",
+    "caching": lambda ratio: (
+        f"a repeated input took {ratio:.0%} of the time of a new one: something caches results, so the figures are too "
+        "good for real use."
+    ),
+}
 
 
-def caching(ratio: float) -> str:
-    return (
-        f"A repeated input took {ratio:.0%} of the time of a new one: something caches results, "
-        "so the figures are too good for real use."
-    )
+def disturbance(kind: str, value: float) -> str:
+    """A sentence without its subject, to follow '8 of 9 cells: '."""
+    return DISTURBANCES[kind](value)
 
 
-def drift_between_rounds(share: float) -> str:
-    return f"One round was {share:.0%} slower than another: the machine's speed changed during the run."
+def sentence(kind: str, value: float) -> str:
+    """The same about one cell, as a sentence of its own."""
+    text = disturbance(kind, value)
+    return text[0].upper() + text[1:]
 
 
-def other_processes(cpus: float) -> str:
-    return f"Other processes used {cpus:.1f} CPUs meanwhile."
-
-
-def cpu_stolen(cpus: float) -> str:
-    return f"The hypervisor took {cpus:.2f} CPUs away meanwhile (steal)."
-
-
-def cores_moved(shortest: float, longest: float) -> str:
-    return (
-        "The cores that threads ran on were nearer to each other at one time than at another: handing work over took "
-        f"{shortest * 1e6:.1f} to {longest * 1e6:.1f} us (--threads 1 does not depend on it)."
-    )
+def worst(found: list[Mapping[str, float]]) -> dict[str, tuple[int, float]]:
+    """Of several cells: each kind with the number of cells that met it and the worst figure, in the order above."""
+    listed = {kind: [each[kind] for each in found if kind in each] for kind in DISTURBANCES}
+    smallest_is_worst = ("caching", "too_few_rounds")
+    return {
+        kind: (len(values), min(values) if kind in smallest_is_worst else max(values))
+        for kind, values in listed.items()
+        if values
+    }
 
 
 def busy_at_start(load: float, cores: int) -> str:
     return (
-        f"The machine is busy (load {load:.1f} on {cores} cores): figures will be noisy, and with more than one thread "
+        f"The machine is busy (load {load:.1f} on {cores} cores): figures will be unstable, and with several threads "
         "many times too slow, because threads spin while they wait for one another (--threads 1 does not)."
     )
 
@@ -55,4 +77,16 @@ def reference_drift(change: float) -> str:
 
 
 def gpu_shared(count: int) -> str:
-    return f"{count} other process(es) use the GPU: figures will be noisy."
+    return f"{count} other process(es) use the GPU: figures will be unstable."
+
+
+def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
+    """Why a run made no more rounds."""
+    if by == "width":
+        return f"Stopped after {rounds} rounds: the 95 % CI of every cell is as narrow as wanted."
+    wide = f"{unstable} of {cells} cells are still wider than wanted"
+    if by == "budget":
+        return f"Stopped after {rounds} rounds: the time is spent (measure.budget); {wide}."
+    if by == "decided":
+        return f"Stopped after {rounds} rounds: every cell is decided."
+    return f"Stopped after {rounds} round(s), as asked (measure.rounds): too few for a 95 % CI."

@@ -6,6 +6,7 @@ has computed on several threads (as a test session may have) cannot be forked sa
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import threading
@@ -21,6 +22,7 @@ from profiler.device import Device
 from profiler.measure.memory import measure_memory
 
 MB = 1_000_000
+LONGEST = 120.0  # seconds of a fork, which takes one
 
 
 def tensor(megabytes: float) -> torch.Tensor:
@@ -134,6 +136,7 @@ def in_fork(work: Callable[[], Any]) -> Any:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(LONGEST, exit=True)  # one that hangs says where, instead of nothing
         os.write(write, json.dumps(work()).encode())
         os._exit(0)
     os.close(write)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
@@ -135,3 +136,11 @@ class Talker(torch.nn.Module):
             os.kill(os.getpid(), signal.SIGKILL)
         texts = [" ".join(self.WORDS[: round(length / 3200)]) for length in lengths.tolist()]
         return [text.upper() + "!" for text in texts] if self.loud else texts
+
+
+class Chancy(torch.nn.Module):
+    """Takes anything from one to nine milliseconds, by chance."""
+
+    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+        time.sleep(random.uniform(0.001, 0.009))
+        return waveforms

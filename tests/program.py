@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = Path(__file__).resolve().parent / "modules.py"
 
-QUICK = "measure: {warmup: 1, min_calls: 5, budget: 0.2, rounds: 2}\n"
+QUICK = "measure: {warmup: 1, budget: 0.2, rounds: 2}\n"
 
 
 def command(*arguments: str | Path) -> list[str]:

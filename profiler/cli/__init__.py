@@ -20,11 +20,13 @@ COMMANDS = {
     "show": "check a recipe and show its plan, without running it",
     "shapes": "write the lengths of audio, and of its transcripts, to a file of shapes",
     "report": "show the tables of a run again, rebuild its files",
+    "ab": "measure two things turn by turn, and say which is faster",
     "compare": "say which cells of a run are faster or slower than in another one",
     "history": "show a figure of a recipe over its runs, with level shifts marked",
     "machines": "show runs of one recipe on several machines or thread counts side by side",
     "tradeoff": "put error rates beside speed, memory and size, over runs",
     "export": "pack a run in one zip file to give away, without private names",
+    "doctor": "say whether this machine is fit for measuring; keep its noise floor for compare",
     "tensorboard": "open the log folder in TensorBoard",
 }
 RUN_HELP = "run a recipe (the default: `profile.py RECIPE ...`)"
@@ -40,7 +42,7 @@ EPILOG = """examples:
 
 `profile.py RECIPE --help` lists the options of a run, `profile.py COMMAND --help` those of a command.
 Exit status: 0 all cells measured or skipped on purpose, 1 some cell failed, 2 wrong input,
-3 a regression (compare --fail-over), 130 interrupted."""
+3 slower (ab, compare --fail-over), 4 unclear (--strict), 130 interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

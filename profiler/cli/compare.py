@@ -1,30 +1,32 @@
-"""Compare runs: which cells are faster, which slower, what else changed, what differs. The first run is the baseline.
+"""Compare runs: is each cell faster, slower, the same or unclear? What else changed? The first run is the baseline.
 
-  profile.py compare RUN RUN                         two runs of a recipe, cell by cell
-  profile.py compare RUN --variants float32 int8     two variants of one run
+  profile.py compare RUN RUN                         two runs of a recipe, or of two models, cell by cell
+  profile.py compare RUN --variants float32 int8     two variants of one run, which took turns
   profile.py compare RUN RUN --fail-over 5%          exit status 3 when a cell got slower by more than 5 %
 
-Needs no model and no torch. Exit status: 0, 3 with --fail-over and a significant regression, 2 wrong input.
+Needs no model and no torch. Exit status: 0; 3 with --fail-over and a slower cell; 4 with --strict and an unclear one; 2
+wrong input.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import statistics
 import sys
 from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
 from profiler.comparison import compare_results
-from profiler.comparison.decide import LEAST
-from profiler.comparison.result import Comparison
+from profiler.comparison.judge import THRESHOLD
+from profiler.comparison.result import CellComparison, Comparison
 from profiler.errors import StorageError, UserError
 from profiler.opening import open_as_much
+from profiler.report.comparison.words import detectable_text
 from profiler.results import Results
 from profiler.results_file import write_atomically
+from profiler.units import many
 
-REGRESSION = 3  # exit status
+SLOWER, UNCLEAR = 3, 4  # exit status
 FORMATS = ("terminal", "markdown", "html", "json")
 SUFFIXES = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json", ".txt": "terminal"}
 
@@ -41,14 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variants", nargs=2, metavar=("A", "B"), help="A of the baseline against B of the others, or of the same run"
     )
     parser.add_argument(
-        "--least",
+        "--threshold",
         metavar="PERCENT",
-        default=f"{LEAST:.0%}",
-        help="smaller differences do not count (default: %(default)s)",
+        default=f"{THRESHOLD:.0%}",
+        help="the smallest change of interest: same means less than it (default: %(default)s)",
     )
     parser.add_argument(
         "--fail-over", metavar="PERCENT", help="exit with 3 when a cell is slower by more than this, or fails now"
     )
+    parser.add_argument("--strict", action="store_true", help="exit with 4 when a cell is unclear, and none too slow")
     parser.add_argument(
         "--across-machines", action="store_true", help="judge speed across machines, with ratios at equal machine speed"
     )
@@ -58,22 +61,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    least = parse_percent("--least", arguments.least)
+    threshold = parse_percent("--threshold", arguments.threshold)
     over = parse_percent("--fail-over", arguments.fail_over) if arguments.fail_over is not None else None
-    style = _format(arguments)
+    style = choose_format(arguments)
     variants = tuple(arguments.variants) if arguments.variants else None
     runs, problems = _read(arguments.runs, arguments.logdir)
     comparison = None
     if runs and (len(runs) > 1 or len(arguments.runs) == 1):
-        comparison, unpaired = _compare(runs, variants, arguments.across_machines, least)
+        comparison, unpaired = _compare(runs, variants, arguments.across_machines, threshold)
         problems += unpaired
     if comparison is not None:
-        _show(render(comparison, style), arguments.output)
-        problems += _unjudged(comparison) if over is not None else []
+        show(render(comparison, style), arguments.output)
+        problems += _unjudged(comparison) if over is not None or arguments.strict else []
     if problems:
         raise UserError("\n".join(problems))
     assert comparison is not None
-    return _exit_status(comparison, over)
+    return _exit_status(comparison, over, arguments.strict)
 
 
 def parse_percent(option: str, text: str) -> float:
@@ -97,7 +100,7 @@ def render(comparison: Comparison, style: str) -> str:
     return render_markdown(comparison) if style == "markdown" else render_terminal(comparison)
 
 
-def _format(arguments: argparse.Namespace) -> str:
+def choose_format(arguments: argparse.Namespace) -> str:
     if arguments.json:
         return "json"
     if arguments.format is not None:
@@ -127,15 +130,15 @@ def _read(names: list[str], logdir: Path) -> tuple[list[Results], list[str]]:
 
 
 def _compare(
-    runs: list[Results], variants: tuple[str, str] | None, across_machines: bool, least: float
+    runs: list[Results], variants: tuple[str, str] | None, across_machines: bool, threshold: float
 ) -> tuple[Comparison | None, list[str]]:
     """Run by run, so that one that does not fit leaves the others to be shown."""
     if len(runs) == 1:
-        return compare_results(runs, variants, across_machines, least), []
+        return compare_results(runs, variants, across_machines, threshold), []
     comparison, problems = None, []
     for other in runs[1:]:
         try:
-            found = compare_results([runs[0], other], variants, across_machines, least)
+            found = compare_results([runs[0], other], variants, across_machines, threshold)
         except UserError as error:
             problems.append(str(error))
             continue
@@ -149,14 +152,14 @@ def _compare(
 def _unjudged(comparison: Comparison) -> list[str]:
     """Where nothing was judged, `no regression` would be a lie."""
     return [
-        f"--fail-over: the speed of {other.run.id} could not be judged"
+        f"The speed of {other.run.id} could not be judged"
         + ("." if other.judged else ": it comes from another machine. Run both on one, or add --across-machines.")
         for other in comparison.others
         if all(cell.speed.verdict == "not judged" for cell in other.cells) and not other.newly_failed
     ]
 
 
-def _show(text: str, output: Path | None) -> None:
+def show(text: str, output: Path | None) -> None:
     if output is None:
         print(text, end="")
         return
@@ -168,21 +171,27 @@ def _show(text: str, output: Path | None) -> None:
     print(f"Wrote {output}.", file=sys.stderr)
 
 
-def _exit_status(comparison: Comparison, over: float | None) -> int:
-    if over is None:
-        return 0
-    found = comparison.regressions(over)
-    for other in comparison.others:
-        seen = [cell.speed.detectable for cell in other.cells if cell.speed.detectable is not None]
-        blind = [value for value in seen if value > 1.0 + max(over, LEAST)]
-        if len(blind) > len(seen) / 2:
-            least = statistics.median(seen) - 1.0
-            print(
-                f"profile.py: {other.run.id}: in most cells a slowdown below {least:.0%} could not have been seen; "
-                "more rounds would (measure.rounds).",
-                file=sys.stderr,
-            )
-    for cell in found:
-        what = "fails now" if cell.status[1] == "failed" else f"is {(cell.speed.ratio or 1) - 1:.0%} slower"
-        print(f"profile.py: regression: {cell.variants[1]} {cell.label} {what}.", file=sys.stderr)
-    return REGRESSION if found else 0
+def _exit_status(comparison: Comparison, over: float | None, strict: bool) -> int:
+    slower = comparison.regressions(over) if over is not None else []
+    unclear = [cell for other in comparison.others for cell in other.called("unclear")]
+    for cell in slower:
+        print(f"profile.py: regression: {cell.variants[1]} {cell.label} {_what(cell, over or 0.0)}.", file=sys.stderr)
+    if unclear and (strict or over is not None):
+        print(
+            f"profile.py: {many(len(unclear), 'cell')} unclear: {detectable_text(unclear)}. "
+            "More rounds make it smaller; `ab`, which measures both in turns, much smaller.",
+            file=sys.stderr,
+        )
+    if slower:
+        return SLOWER
+    return UNCLEAR if strict and unclear else 0
+
+
+def _what(cell: CellComparison, over: float) -> str:
+    """What is wrong with a cell that is a regression."""
+    if cell.status[1] == "failed":
+        return "fails now"
+    slow = cell.speed.slow_calls
+    if slow is not None and not (cell.speed.verdict == "slower" and (cell.speed.ratio or 0.0) > 1.0 + over):
+        return f"has slow calls (90th percentile) that are {(slow.ratio or 1) - 1:.0%} slower"
+    return f"is {(cell.speed.ratio or 1) - 1:.0%} slower"

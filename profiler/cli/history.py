@@ -2,7 +2,7 @@
 
   profile.py history wav2vec2                                the real-time factor of its largest cell
   profile.py history wav2vec2 --figure memory --cell 2s_x1   another figure, of a cell of your choice
-  profile.py history wav2vec2 from-the-jetson/ --by commit   with runs of another machine, a point a commit
+  profile.py history wav2vec2 from-the-jetson/ --by commit   with runs of another machine, one point per commit
 
 Runs of other machines may lie in the log folder, or be given as paths; each machine has a series of its own.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import UserError
-from profiler.history.figures import FIGURES, find_figure
 from profiler.history.runs import runs_of
 from profiler.history.series import Asked, Series, choose_cell, make_series, parse_cell
+from profiler.metrics import METRICS, find_metric
 from profiler.nearest import nearest
 from profiler.report.history import history_tables, history_title
 
@@ -29,11 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="*", help="further runs: their folders, or a folder of runs")
     add_logdir(parser)
     parser.add_argument(
-        "--figure", metavar="NAME", default="rtf", help=f"one of {', '.join(FIGURES)} (default: %(default)s)"
+        "--figure", metavar="NAME", default="rtf", help=f"one of {', '.join(METRICS)} (default: %(default)s)"
     )
     parser.add_argument("--cell", metavar="CELL", help="such as 2s_x1 (default: the largest that most runs have)")
     parser.add_argument("--variant", metavar="NAME", help="one variant only")
-    parser.add_argument("--by", choices=("date", "commit"), default="date", help="a point a run, or a point a commit")
+    parser.add_argument("--by", choices=("date", "commit"), default="date", help="one point per run, or per commit")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="where the plot goes, .png and .svg (default: in the log folder)"
     )
@@ -41,17 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    figure = find_figure(arguments.figure)
+    metric = find_metric(arguments.figure)
     cell = parse_cell(arguments.cell) if arguments.cell else None
     runs, problems = runs_of(arguments.recipe, arguments.logdir, arguments.runs)
     variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))
     if arguments.variant is not None and arguments.variant not in variants:
         raise UserError(f"No run has the variant `{arguments.variant}`.{nearest(arguments.variant, variants)}")
-    asked = Asked(figure, cell, arguments.variant, arguments.by)
+    asked = Asked(metric, cell, arguments.variant, arguments.by)
     asked = replace(asked, cell=choose_cell(runs, asked))
     series, without = make_series(runs, asked)
     if not series:
-        reason = f"None of {len(runs)} run(s) has a figure `{figure.name}`; they were made without it."
+        reason = f"None of {len(runs)} run(s) has a figure `{metric.key}`; they were made without it."
         raise UserError("\n".join([reason, *problems]))
     title = history_title(arguments.recipe, asked)
     if arguments.json:
@@ -74,7 +74,7 @@ def _draw(arguments: argparse.Namespace, series: list[Series], asked: Asked, tit
     from profiler.report.plots.history import draw_history
 
     name = Path(arguments.recipe).name.removesuffix(".yaml").replace(".", "-")
-    path = arguments.output or arguments.logdir / f"history-{name}-{asked.figure.name}"
+    path = arguments.output or arguments.logdir / f"history-{name}-{asked.metric.key}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         png, svg = draw_history(series, asked, title, path)

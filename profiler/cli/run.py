@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, recipe_path
 from profiler.device import check_device_name
-from profiler.errors import Interrupted, StorageError, UserError
+from profiler.errors import Interrupted, UserError
 from profiler.recipe.load import load_recipe
-from profiler.results import read_results
+from profiler.results import Results
 from profiler.runs import check_logdir, find_run
 
 
@@ -38,13 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
     check_logdir(arguments.logdir)
 
-    from rich.console import Console
-
-    from profiler.execution.display import make_display
+    from profiler.execution.carry_out import carry_out
     from profiler.execution.run import Execution, Options
-    from profiler.report.write import write_views
 
-    display = make_display(arguments.quiet, Console(stderr=True))
     options = Options(
         logdir=arguments.logdir,
         device=arguments.device,
@@ -52,34 +45,19 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(),
         resume=resume,
     )
-    try:
-        execution = Execution(loaded, options, display)
-        _stop_on_signals(execution)
-        interrupted = False
-        try:
-            results = execution.execute()
-        except KeyboardInterrupt:
-            interrupted, results = True, execution.file.results
-    finally:
-        display.close()
-    folder = execution.folder
-    problem = None
-    try:
-        (folder / "recipe.yaml").write_text(loaded.text, encoding="utf-8")
-        write_views(results, folder)
-    except (OSError, StorageError) as error:
-        problem = error
+    done = carry_out(lambda display: Execution(loaded, options, display), arguments.quiet, signals=True)
     if arguments.json:
-        print(json.dumps(read_results(folder).model_dump(mode="json", by_alias=True), ensure_ascii=False))
+        print(json.dumps(done.results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
     else:
-        _print_end(execution)
-    if problem is not None:
-        raise StorageError(f"The results are whole, but their views could not be written: {problem}")
-    if interrupted:
+        _print_end(done.results, done.folder, arguments.logdir)
+    if done.problem is not None:
+        raise done.problem
+    if done.interrupted:
         raise Interrupted(
-            f"interrupted; what was measured is in {folder}.\n  go on with: python {_command(resume=folder.name)}"
+            f"interrupted; what was measured is in {done.folder}.\n"
+            f"  go on with: python {_command(resume=done.folder.name)}"
         )
-    return 1 if results.has_failures else 0
+    return 1 if done.results.has_failures else 0
 
 
 def _command(resume: str = "") -> str:
@@ -103,31 +81,13 @@ def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
     return find_run(name, logdir)
 
 
-def _stop_on_signals(execution: object) -> None:
-    """First Ctrl-C (or SIGTERM): end in order. Second: end at once, leaving no worker behind."""
-    seen = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        if seen:
-            execution.workers.kill_now()  # type: ignore[attr-defined]
-            os._exit(130)
-        seen = True
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-
-
-def _print_end(execution: object) -> None:
+def _print_end(results: Results, folder: Path, logdir: Path) -> None:
     from profiler.report.markdown import render
 
-    folder, results = execution.folder, execution.file.results  # type: ignore[attr-defined]
     print()
     print(render(results))
     print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
     print(f"Report:  {folder / 'report.html'}   Cells: {folder / 'results.csv'}")
-    logdir = execution.options.logdir  # type: ignore[attr-defined]
     where = "" if logdir == Path("logs") else f" --logdir {logdir}"
     if any(cell.trace for cell in results.cells):
         print(f"Traces:  python profile.py tensorboard{where}")

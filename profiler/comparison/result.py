@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from profiler.differences import Difference
+from profiler.metrics import Change
 
 if TYPE_CHECKING:
     import pandas
 
-Verdict = Literal["faster", "slower", "no difference", "not judged"]
+Verdict = Literal["faster", "slower", "same", "unclear", "not judged"]
+Interval = tuple[float, float]
 
 
-class Change(BaseModel):
-    """A figure in the baseline and in the other run; null where it was not measured."""
+class Ratio(BaseModel):
+    """A ratio of times (above 1: the other one is slower) and what is made of it."""
 
-    name: str
-    unit: str = ""
-    before: float | None = None
-    after: float | None = None
-    ratio: float | None = None
-    before_ci95: tuple[float, float] | None = None
-    after_ci95: tuple[float, float] | None = None
-    remark: str = ""
-
-
-class Speed(BaseModel):
-    """A ratio of times (above 1: the other run is slower) and what is made of it."""
+    model_config = ConfigDict(extra="forbid")
 
     verdict: Verdict = "not judged"
-    reason: str = ""
     ratio: float | None = None
-    ci95: tuple[float, float] | None = None
-    p: float | None = None  # the larger one of the rank test on raw samples and of the test on rounds
-    p_adjusted: float | None = None  # for the number of cells
-    detectable: float | None = None  # the smallest ratio above 1 that would have been called slower
-    by_machine: tuple[float, float] = (1.0, 1.0)  # ratios that the machine's own change may explain
+    ci: Interval | None = None
+    confidence: float = 0.95  # of that interval
+    detectable: float | None = None  # the smallest ratio above 1 that this comparison could have called slower
+
+
+class Speed(Ratio):
+    """The ratio of the figures of two cells."""
+
+    reason: str = ""
+    p: float | None = None
+    p_adjusted: float | None = None  # for the number of cells; null where no CI leaves out 1 by enough
     normalised: dict[str, float] = Field(default_factory=dict)  # ratios at equal arithmetic, at equal memory speed
+    slow_calls: Ratio | None = None  # of the 90th percentiles of rounds; of two that took turns in one run
+
+    def is_slower(self, over: float) -> bool:
+        """Whether the typical call or the slow ones are called slower, by more than so much."""
+        return any(
+            each.verdict == "slower" and (each.ratio or 0.0) > 1.0 + over for each in (self, self.slow_calls) if each
+        )
 
 
 class CellComparison(BaseModel):
@@ -45,12 +50,11 @@ class CellComparison(BaseModel):
     variants: tuple[str, str]
     seconds: float
     batch_size: int
-    # Of the faster half of the calls in the quieter half of the rounds that are compared (see comparison/levels.py);
-    # medians where a cell could not be judged.
-    latency_s: tuple[float | None, float | None]
+    latency_s: tuple[float | None, float | None]  # the figures that `report` shows, and their intervals
+    latency_ci95: tuple[Interval | None, Interval | None] = (None, None)
     status: tuple[str, str] = ("ok", "ok")
     speed: Speed = Field(default_factory=Speed)
-    beside: list[Change] = Field(default_factory=list)  # memory, energy
+    other_metrics: list[Change] = Field(default_factory=list)  # memory, energy
 
     @property
     def label(self) -> str:
@@ -61,27 +65,17 @@ class VariantComparison(BaseModel):
     """What holds for a variant as a whole: size, parameters, error rate, real-time factor over a data set."""
 
     variants: tuple[str, str]
-    figures: list[Change] = Field(default_factory=list)
-
-
-class Difference(BaseModel):
-    """Something that is not the same in both runs."""
-
-    kind: Literal["recipe", "versions", "threads", "machine", "weights", "code"]
-    name: str
-    before: Any = None
-    after: Any = None
+    metrics: list[Change] = Field(default_factory=list)
 
 
 class RunName(BaseModel):
-    """A run, as it is spoken of."""
+    """What a run is called, and where it comes from."""
 
     id: str
     recipe: str
     started: str
     status: str
     commit: str | None = None
-    variants: list[str] = Field(default_factory=list)
 
 
 class RunComparison(BaseModel):
@@ -90,6 +84,10 @@ class RunComparison(BaseModel):
     run: RunName
     same_machine: bool
     judged: bool  # whether speed was judged at all
+    paired: bool = False  # whether cells were compared round by round, within one run
+    floor: float | None = None  # run-to-run standard deviation of a figure, as a share of it; null within one run
+    floor_source: str = ""
+    different_models: str = ""  # one sentence, where two models are compared
     differences: list[Difference] = Field(default_factory=list)
     cells: list[CellComparison] = Field(default_factory=list)
     only_in_baseline: list[str] = Field(default_factory=list)
@@ -107,9 +105,8 @@ class RunComparison(BaseModel):
         return [cell for cell in self.cells if cell.status[0] == "ok" and cell.status[1] == "failed"]
 
     def regressions(self, over: float) -> list[CellComparison]:
-        """Cells that are slower by more than so much (0.05 is 5 %), significantly; and those that fail now."""
-        slower = [cell for cell in self.called("slower") if (cell.speed.ratio or 0.0) > 1.0 + over]
-        return slower + self.newly_failed
+        """Cells that are slower, or whose slow calls are, by more than so much (0.05 is 5 %); those that fail now."""
+        return [cell for cell in self.cells if cell.speed.is_slower(over)] + self.newly_failed
 
 
 class Comparison(BaseModel):
@@ -117,20 +114,21 @@ class Comparison(BaseModel):
 
     baseline: RunName
     others: list[RunComparison]
-    settings: dict[str, Any] = Field(default_factory=dict)  # least ratio, level, tests: how it was decided
+    about: dict[str, str] = Field(default_factory=dict)  # of an A/B run: what A and B are
+    settings: dict[str, Any] = Field(default_factory=dict)  # threshold, alpha, across_machines: how it was decided
 
     def regressions(self, over: float) -> list[CellComparison]:
         return [cell for other in self.others for cell in other.regressions(over)]
 
     def frame(self) -> pandas.DataFrame:
-        """A row a cell and run, as a pandas DataFrame (needs the extra `pandas`)."""
+        """One row per cell and run, as a pandas DataFrame (needs the extra `pandas`)."""
         from profiler.frames import data_frame
 
         return data_frame([_row(other, cell) for other in self.others for cell in other.cells])
 
 
 def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
-    low, high = cell.speed.ci95 or (None, None)
+    low, high = cell.speed.ci or (None, None)
     row: dict[str, Any] = {
         "run": other.run.id,
         "baseline_variant": cell.variants[0],
@@ -140,10 +138,11 @@ def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
         "baseline_latency_s": cell.latency_s[0],
         "latency_s": cell.latency_s[1],
         "ratio": cell.speed.ratio,
-        "ratio_ci95_low": low,
-        "ratio_ci95_high": high,
+        "ratio_ci_low": low,
+        "ratio_ci_high": high,
+        "smallest_detectable_ratio": cell.speed.detectable,
         "p_adjusted": cell.speed.p_adjusted,
         "verdict": cell.speed.verdict,
         "reason": cell.speed.reason,
     }
-    return row | {f"{change.name}_ratio".replace(" ", "_"): change.ratio for change in cell.beside}
+    return row | {f"{change.metric}_ratio": change.ratio for change in cell.other_metrics}

@@ -71,8 +71,8 @@ def time_batches(
 def _timed_output(run: Run, value: Any, device: Device) -> tuple[float, Any]:
     """Wall seconds of one call, and what that very call gave: what is scored is what was timed."""
     kept: list[Any] = []
-    seconds, _ = timed(lambda value: kept.append(run(value)), value, device)
-    return seconds, kept[0]
+    call = timed(lambda value: kept.append(run(value)), value, device)
+    return call.wall, kept[0]
 
 
 def texts_of(output: Any, rows: int) -> list[str] | None:

@@ -7,10 +7,11 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from profiler import warnings
 from profiler.measure.chunks import add_round
 from profiler.measure.phases import TrainingState
-from profiler.measure.statistics import percentiles, summarize
-from profiler.measure.verdict import judge, reach
+from profiler.measure.statistics import Estimate, cut, estimate, percentiles
+from profiler.measure.verdict import judge
 from profiler.plan import Cell
 from profiler.results import CellResult, ChunkLatency, Latency, PeakMemory
 
@@ -21,11 +22,11 @@ class CellState:
 
     cell: Cell
     rounds: list[array[float]] = field(default_factory=list)  # arrays: a fourth of a list's memory
-    device_rounds: list[list[float]] = field(default_factory=list)
-    warmup: list[float] = field(default_factory=list)
+    cpu: list[array[float]] = field(default_factory=list)
+    device_rounds: list[array[float]] = field(default_factory=list)
+    warmup: array[float] = field(default_factory=lambda: array("d"))
     chunks: ChunkLatency | None = None
     conditions: list[dict[str, Any]] = field(default_factory=list)
-    stopped_by: str = ""
     seconds_of_audio: float = 0.0
     share_of_padding: float = 0.0
     memory: PeakMemory | None = None
@@ -40,12 +41,32 @@ class CellState:
     trace_reason: str | None = None
     failure: str | None = None
     skip: str | None = None
-    median: float | None = None
     work: dict[str, float] = field(default_factory=dict)
+    _estimate: Estimate | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is anything left to measure of it."""
+        return self.failure is None and self.skip is None
 
     @property
     def samples(self) -> list[float]:
         return [sample for values in self.rounds for sample in values]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The figure so far."""
+        if self._estimate is None and self.rounds:
+            self._estimate = estimate(self.rounds)
+        return self._estimate
+
+    @property
+    def median(self) -> float | None:
+        return self.estimate.value if self.estimate else None
+
+    def stable(self, width: float) -> bool:
+        half = self.estimate.half_width if self.estimate else None
+        return half is not None and half <= width
 
     def add_passes(self, results: dict[str, dict[str, Any]], condition: dict[str, Any]) -> None:
         """What the passes of a job gave, and how the machine was meanwhile."""
@@ -82,17 +103,17 @@ class CellState:
     def add_timing(self, result: dict[str, Any], condition: dict[str, Any]) -> None:
         figures = result["figures"]
         self.rounds.append(array("d", figures["samples"]))
-        self.median = statistics.median(self.samples)
-        self.device_rounds.append(figures["device_samples"])
-        self.warmup += figures["warmup"]
+        self._estimate = None
+        self.cpu.append(array("d", figures["cpu"]))
+        self.device_rounds.append(array("d", figures["device_samples"]))
+        self.warmup.extend(figures["warmup"])
         if "training" in figures:
             self.training.add_round(figures["training"])
         if "chunks" in figures:
             self.chunks = add_round(self.chunks, figures["chunks"])
-        self.stopped_by = figures["stopped_by"]
         self.seconds_of_audio = result["input"]["seconds_of_audio"]
         self.share_of_padding = result["input"]["share_of_padding"]
-        self.conditions.append(condition | {name: figures[name] for name in ("handoff_s",) if name in figures})
+        self.conditions.append(condition)
 
     def add_memory(self, figures: dict[str, Any]) -> None:
         self.training.memory = figures.pop("phases", None)
@@ -115,14 +136,12 @@ class CellState:
         state = cls(cell)
         latency = result.latency_s
         if result.status == "ok" and latency is not None:
-            left = list(latency.samples)
-            for count in latency.rounds:
-                state.rounds.append(array("d", left[:count]))
-                left = left[count:]
-            state.median = latency.median
+            state.rounds = [array("d", calls) for calls in latency.by_round]
+            if latency.cpu:
+                state.cpu = [array("d", calls) for calls in cut(latency.cpu, latency.rounds)]
             state.chunks = result.chunks
             state.work = dict(result.work_s)
-            state.warmup, state.stopped_by = list(latency.warmup), latency.stopped_by
+            state.warmup = array("d", latency.warmup)
             state.conditions = list(result.conditions)
             state.seconds_of_audio = result.input.get("seconds_of_audio", cell.audio_seconds)
             state.share_of_padding = result.input.get("share_of_padding", 0.0)
@@ -136,10 +155,12 @@ class CellState:
             state.breakdown, state.breakdown_reason = result.breakdown, result.breakdown_reason
             state.training = TrainingState.from_result(result.training)
             if result.device_time_s:
-                state.device_rounds = [result.device_time_s["samples"]]
+                state.device_rounds = [
+                    array("d", calls) for calls in cut(result.device_time_s["samples"], latency.rounds)
+                ]
         return state
 
-    def result(self, width: float, timed_region: str, input_name: str) -> CellResult:
+    def result(self, width: float, timed_region: str, input_name: str, stopped_by: str = "") -> CellResult:
         cell = self.cell
         made = CellResult(
             variant=cell.variant, seconds=cell.seconds, batch_size=cell.batch_size, status="ok", reason=None
@@ -156,7 +177,7 @@ class CellState:
         made.trace, made.trace_reason = self.trace, self.trace_reason
         made.work_s = self.work
         if self.samples:
-            self._put_timing(made, width)
+            self._put_timing(made, width, stopped_by)
             made.timed_region = timed_region
             made.input = {
                 "audio": input_name,
@@ -165,35 +186,35 @@ class CellState:
             }
         return made
 
-    def _put_timing(self, made: CellResult, width: float) -> None:
-        summary = summarize(self.samples)
+    def _put_timing(self, made: CellResult, width: float, stopped_by: str) -> None:
+        samples = self.samples
+        found, made.verdict, made.disturbances = judge(self.rounds, self.cpu, self.conditions, width)
+        made.verdict_reasons = [warnings.sentence(*each) for each in made.disturbances.items()]
         made.latency_s = Latency(
-            median=summary.median,
-            mean=summary.mean,
-            std=summary.std,
-            min=summary.min,
-            ci95=summary.ci95,
-            n=summary.n,
-            samples=self.samples,
+            median=found.value,
+            ci95=found.ci95,
+            mean=statistics.fmean(samples),
+            std=statistics.stdev(samples) if len(samples) > 1 else 0.0,
+            min=min(samples),
+            n=len(samples),
+            samples=samples,
+            cpu=[sample for values in self.cpu for sample in values],
             rounds=[len(values) for values in self.rounds],
-            warmup=self.warmup,
-            stopped_by=self.stopped_by,
-            percentiles=percentiles(self.samples),
+            warmup=list(self.warmup),
+            stopped_by="width" if made.verdict == "stable" else stopped_by,
+            percentiles=percentiles(samples),
         )
         made.chunks = self.chunks
-        made.rtf = summary.median / self.seconds_of_audio
+        made.rtf = found.value / self.seconds_of_audio
         made.rtfx = 1.0 / made.rtf if made.rtf > 0 else None
-        made.training = self.training.result(summary.median, self.seconds_of_audio)
-        made.verdict, made.verdict_reasons = judge(self.rounds, self.conditions, width)
-        made.spread = reach(self.rounds)
+        made.training = self.training.result(found.value, self.seconds_of_audio)
         made.conditions = self.conditions
-        on_device = [sample for values in self.device_rounds for sample in values]
-        if on_device:
-            device = summarize(on_device)
+        if any(self.device_rounds):
+            device = estimate(self.device_rounds)
             made.device_time_s = {
-                "median": device.median,
-                "ci95": list(device.ci95),
-                "n": device.n,
-                "samples": on_device,
-                "rtf": device.median / self.seconds_of_audio,
+                "median": device.value,
+                "ci95": device.ci95,
+                "n": sum(map(len, self.device_rounds)),
+                "samples": [sample for values in self.device_rounds for sample in values],
+                "rtf": device.value / self.seconds_of_audio,
             }

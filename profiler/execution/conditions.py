@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class Counters:
     throttled: int
 
 
-def read_counters(worker_pid: int, job_cpu_seconds: float = 0.0) -> Counters:
+def read_counters(worker_pids: Sequence[int], job_cpu_seconds: float = 0.0) -> Counters:
     """`job_cpu_seconds`: what the processes of finished jobs say they used."""
     busy = stolen = 0.0
     try:
@@ -37,7 +38,7 @@ def read_counters(worker_pid: int, job_cpu_seconds: float = 0.0) -> Counters:
     except (OSError, ValueError, IndexError):
         pass
     own = os.times()
-    ours = own.user + own.system + _cpu_seconds(worker_pid) + job_cpu_seconds
+    ours = own.user + own.system + sum(map(_cpu_seconds, worker_pids)) + job_cpu_seconds
     return Counters(time.monotonic(), busy, stolen, ours, throttle_counts())
 
 

@@ -53,6 +53,10 @@ class DatasetPasses:
             states[name].recover(scoring.texts[name])
         return cls(plan, loaded, workers, file, display, states, scoring)
 
+    def lacks(self, number: int) -> bool:
+        """Whether a batch of any variant has no figure in a round yet."""
+        return any(state.to_do(number) for state in self.states.values())
+
     def round(self, number: int, variant: str, forecast: Forecast) -> None:
         """Time every batch that lacks a figure in this round. What was measured before an interruption is kept."""
         state = self.states[variant]
@@ -137,7 +141,7 @@ class DatasetPasses:
 
     def _do(self, number: int, variant: str, works: list[dict[str, Any]], listen: OnEvent) -> None:
         limit = self.loaded.by_variant[variant].measure.limit
-        self.workers.run(variant, self._job(number, variant, works), limit, listen)
+        self.workers.do(variant, self._job(number, variant, works), limit, listen)
 
     def _wants_texts(self, variant: str) -> bool:
         model = self.file.results.model(variant)

@@ -11,11 +11,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from profiler.measure.statistics import INTERVAL_NEEDS
 from profiler.plan import Cell
 from profiler.report.accuracy import wer_text
 from profiler.report.figures import memory_text, rtf_text
 from profiler.results import Accuracy, CellResult, DatasetResult, Model
 from profiler.units import clock_text, seconds_text, significant
+
+ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
 
 
 class Display:
@@ -42,6 +45,9 @@ class Display:
     def cell_done(self, result: CellResult, number: int) -> None:
         """A cell has been measured, skipped, or failed."""
 
+    def round_done(self, number: int, wanted: int, progress: str) -> None:
+        """All cells of a round have been visited."""
+
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         """The batches of a data set have been measured, in one round."""
 
@@ -56,10 +62,12 @@ class Lines(Display):
         self.console = console
         self.started = time.monotonic()
         self.steps = self.done = 0
+        self.printed_at = 0.0
         self.left: float | None = None
 
     def _print(self, text: str, style: str | None = None) -> None:
         self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+        self.printed_at = time.monotonic()
 
     def begin(self, steps: int) -> None:
         self.steps = steps
@@ -75,10 +83,20 @@ class Lines(Display):
         self.left = left
 
     def cell_done(self, result: CellResult, number: int) -> None:
+        """Each cell once, when it has its first figure; and when it fails."""
         self.done += 1
+        if number == 0 or result.status == "failed":
+            self._print(f"{self._place()} {describe(result, number)}", None if result.status == "ok" else "red")
+
+    def round_done(self, number: int, wanted: int, progress: str) -> None:
+        if number + 1 >= INTERVAL_NEEDS and time.monotonic() - self.printed_at > ROUND_LINE_SECONDS:
+            of = f" of {wanted}" if number < wanted else ""
+            self._print(f"{self._place()} round {number + 1}{of}: {progress}")
+
+    def _place(self) -> str:
         left = f", about {clock_text(self.left)} left" if self.left else ""
-        place = f"[{self.done}/{self.steps}, {clock_text(time.monotonic() - self.started)}{left}]"
-        self._print(f"{place} {describe(result, number)}", None if result.status == "ok" else "red")
+        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps else ""
+        return f"[{steps}{clock_text(time.monotonic() - self.started)}{left}]"
 
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         whole = result.status == "ok" and not result.failed
@@ -124,7 +142,7 @@ class Live(Lines):
     def cell_done(self, result: CellResult, number: int) -> None:
         super().cell_done(result, number)
         self.current = ""
-        self.bar.advance(self.task)
+        self.bar.update(self.task, completed=self.done, total=max(self.done, self.steps))
         self._show("")
 
     def close(self) -> None:

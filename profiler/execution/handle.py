@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +33,43 @@ class JobFailed(WorkerError):
         self.results = results or {}  # of the passes before it
 
 
+ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
+ASK = 0xFFFFFFFF  # gives the personality without changing it
+
+
+@contextmanager
+def same_addresses(wanted: bool = True) -> Iterator[bool]:
+    """Processes that are started meanwhile have their memory at the same addresses; gives whether that is so.
+
+    Linux puts the code, the heap and the stack of each process at random addresses. Where they happen to lie makes the
+    same code a per cent or two faster or slower for as long as the process lives: two equal sides of an A/B run would
+    differ by that in all rounds alike. Containers may forbid it.
+    """
+    if not wanted or sys.platform != "linux":
+        yield False
+        return
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes, personality.restype = [ctypes.c_ulong], ctypes.c_int
+    before = personality(ASK)
+    fixed = before != -1 and personality(before | ADDR_NO_RANDOMIZE) != -1
+    try:
+        yield fixed
+    finally:
+        if fixed:
+            personality(before)
+
+
 class WorkerHandle:
     """One worker process with its channel."""
 
-    def __init__(self, log: Path, threads: int) -> None:
+    def __init__(self, log: Path, threads: int, python: str = sys.executable, same_place: bool = False) -> None:
         their_read, our_write = os.pipe()
         our_read, their_write = os.pipe()
         self.log = log
         self.job_cpu_seconds = 0.0  # of the last job
-        self._ending = False
-        with log.open("ab") as output:
+        with log.open("ab") as output, same_addresses(same_place):
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "profiler.execution.worker", str(their_read), str(their_write)],
+                [python, "-m", "profiler.execution.worker", str(their_read), str(their_write)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -97,68 +124,17 @@ class WorkerHandle:
         loaded: Message = answer["model"]
         return loaded
 
+    def start(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> RunningJob:
+        """Begin a job."""
+        self.send({"do": "job", "job": job.to_message(), "fork": fork})
+        return RunningJob(self, fork, timeout, on_event)
+
     def run(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> dict[str, Any]:
-        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises.
-
-        Returns as soon as the last pass is done; a fork's process is then still ending, which `settle` waits for.
-        """
-        self.settle()
-        self._send({"do": "job", "job": job.to_message(), "fork": fork})
-        deadline = time.monotonic() + timeout
-        child: int | None = None
-        results: dict[str, Any] = {}
-        current = problem = ""
-        while True:
-            try:
-                event = self.channel.receive(max(0.0, deadline - time.monotonic()))
-            except TimeoutError:
-                if problem:  # ended already, and still no word: the worker itself hangs
-                    self.kill()
-                    raise JobFailed(problem, current, results) from None
-                problem = f"no result within {timeout:g} s (measure.limit)"
-                self._end_job(child)
-                deadline = time.monotonic() + GRACE_SECONDS
-                continue
-            if event is None:
-                raise JobFailed(problem or self._how_it_died(), current, results)
-            kind = event["event"]
-            if kind == "started":
-                child = event["pid"]
-            elif kind == "result":
-                results[event["pass"]] = event["result"]
-            elif kind == "error":
-                problem = problem or event["message"]
-            elif kind in ("pass", "progress"):
-                current = event.get("pass", current)
-                on_event(event)
-            elif kind == "batch":  # of a data set: each has the whole time
-                deadline = time.monotonic() + timeout
-                on_event(event)
-            if kind == "done" and not problem:
-                self.job_cpu_seconds = event["cpu_s"]
-                self._ending = fork
-                return results
-            if kind == "ended" or (kind == "error" and not fork):
-                raise JobFailed(problem or _signal_sentence(event["signal"]), current, results)
-
-    def settle(self) -> None:
-        """Wait until the process of the last job is gone."""
-        if self._ending:
-            self._ending = False
-            try:
-                self.channel.receive(GRACE_SECONDS)
-            except TimeoutError:
-                self.kill()
-
-    def _end_job(self, child: int | None) -> None:
-        if child is None:
-            self.kill()
-        else:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises."""
+        return self.start(job, fork, timeout, on_event).finish()
 
     def _ask(self, request: Message, timeout: float, doing: str) -> Message:
-        self._send(request)
+        self.send(request)
         try:
             answer = self.channel.receive(timeout)
         except TimeoutError:
@@ -167,16 +143,16 @@ class WorkerHandle:
                 f"No answer within {timeout:g} s while {doing}. The worker's log is {self.log}."
             ) from None
         if answer is None:
-            raise WorkerError(f"The worker died while {doing}: {self._how_it_died()}. Its log is {self.log}.")
+            raise WorkerError(f"The worker died while {doing}: {self.how_it_died()}. Its log is {self.log}.")
         return answer
 
-    def _send(self, request: Message) -> None:
+    def send(self, request: Message) -> None:
         try:
             self.channel.send(request)
         except BrokenPipeError:
-            raise JobFailed(self._how_it_died()) from None
+            raise JobFailed(self.how_it_died()) from None
 
-    def _how_it_died(self) -> str:
+    def how_it_died(self) -> str:
         try:
             code = self.process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -198,6 +174,94 @@ class WorkerHandle:
         if self.alive:
             self.kill()
         self.channel.close()
+
+
+class RunningJob:
+    """A job that a worker is doing: reads what it reports, and notices when it dies or hangs."""
+
+    def __init__(self, worker: WorkerHandle, fork: bool, timeout: float, on_event: OnEvent) -> None:
+        self.worker = worker
+        self.fork = fork
+        self.timeout = timeout
+        self.on_event = on_event
+        self.results: dict[str, Any] = {}  # of the passes that are done
+        self.over = False
+        self._deadline = time.monotonic() + timeout
+        self._child: int | None = None
+        self._during = self._problem = ""
+
+    def finish(self) -> dict[str, Any]:
+        """{pass: result}, once all are done."""
+        self.wait_for("done")
+        return self.results
+
+    def call(self) -> float:
+        """Of a job that takes turns: one timed call; its wall seconds."""
+        self.worker.send({"do": "call"})
+        return float(self.wait_for("call")["wall"])
+
+    def enough(self) -> None:
+        """Of a job that takes turns: no more calls."""
+        self.worker.send({"do": "enough"})
+
+    def abandon(self) -> None:
+        """End the job, whatever it is doing; the worker stays."""
+        if not self.over:
+            self._problem = self._problem or "abandoned"
+            self._end()
+            with contextlib.suppress(JobFailed):
+                self.wait_for("done")
+
+    def wait_for(self, kind: str) -> Message:
+        """Read events up to one of this kind. Raises JobFailed."""
+        while (event := self._receive()) is None or event["event"] != kind or self._problem:
+            pass
+        if kind == "done":
+            self.over = True
+            self.worker.job_cpu_seconds = event["cpu_s"]
+        return event
+
+    def _receive(self) -> Message | None:
+        """The next event, noted; None where the time was over first."""
+        try:
+            event = self.worker.channel.receive(max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            if self._problem:  # ended already, and still no word: the worker itself hangs
+                self.worker.kill()
+                raise self._failed(self._problem) from None
+            self._problem = f"no result within {self.timeout:g} s (measure.limit)"
+            self._end()
+            self._deadline = time.monotonic() + GRACE_SECONDS
+            return None
+        if event is None:
+            raise self._failed(self._problem or self.worker.how_it_died())
+        kind = event["event"]
+        if kind == "started":
+            self._child = event["pid"]
+        elif kind == "result":
+            self.results[event["pass"]] = event["result"]
+        elif kind == "error":
+            self._problem = self._problem or event["message"]
+        elif kind in ("pass", "progress"):
+            self._during = event.get("pass", self._during)
+            self.on_event(event)
+        elif kind == "batch":  # of a data set: each has the whole time
+            self._deadline = time.monotonic() + self.timeout
+            self.on_event(event)
+        if kind == "ended" or (kind == "error" and not self.fork):
+            raise self._failed(self._problem or _signal_sentence(event["signal"]))
+        return event
+
+    def _failed(self, reason: str) -> JobFailed:
+        self.over = True
+        return JobFailed(reason, self._during, self.results)
+
+    def _end(self) -> None:
+        if self._child is None:
+            self.worker.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
 
 
 def _signal_sentence(number: int | None) -> str:

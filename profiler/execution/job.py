@@ -7,6 +7,7 @@ what watches the calls, up to the trace, whose profiler would raise both.
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from profiler.device import Device
 from profiler.measure.chunks import chunk_figures
 from profiler.measure.handoff import measure_handoff
-from profiler.measure.latency import VARIED_INPUTS, StopRule, Timing, time_calls
+from profiler.measure.latency import INPUTS, RoundSize, Timing, time_calls
 from profiler.measure.memory import measure_memory
 from profiler.measure.trace import record_trace
 from profiler.recipe.schema import Trace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Pass = Literal["time", "memory", "energy", "operations", "breakdown", "trace", "dataset"]
 ORDER: tuple[Pass, ...] = ("time", "memory", "energy", "operations", "breakdown", "trace")
 Emit = Callable[[dict[str, Any]], None]
+Receive = Callable[[], dict[str, Any] | None]
 Run = Callable[[Any], Any]
 
 PROGRESS_SECONDS = 0.5  # at most this often does a worker report how far it is
@@ -47,31 +49,38 @@ class Job:
     batch_size: int = 0
     seed: int = 0
     padding: float = 0.0
-    warmup: int = 2
-    min_calls: int = 5
-    max_calls: int = 100
-    width: float = 0.03
-    budget: float = 10.0
-    earlier: tuple[float, ...] = ()
+    size: dict[str, Any] | None = None  # of the round: the fields of a RoundSize
+    handoff: bool = False  # also time how long one thread takes to hand work to another
+    cpus: tuple[int, ...] = ()  # that the process is held to; none: those that the system chooses
+    turns: bool = False  # each timed call waits for the parent's word, so that two jobs can take turns
     trace: dict[str, Any] | None = None
     folder: str = ""
     dataset: dict[str, Any] | None = None  # the batches of the pass `dataset`, which stands alone
 
     @classmethod
     def from_message(cls, message: dict[str, Any]) -> Job:
-        return cls(**{**message, "earlier": tuple(message["earlier"]), "passes": tuple(message["passes"])})
+        return cls(**{**message, "passes": tuple(message["passes"]), "cpus": tuple(message["cpus"])})
 
     def to_message(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, step: TrainingStep | None = None) -> None:
+def run_job(
+    job: Job,
+    model: Model | None,
+    speech: Speech | None,
+    emit: Emit,
+    receive: Receive,
+    step: TrainingStep | None = None,
+) -> None:
     """Do the passes; each is announced, and its {figures, input, work_s} sent as soon as it is done.
 
-    With a training step the passes call that, in place of the model.
+    With a training step the passes call that, in place of the model. `receive` is asked where a job takes turns.
     """
     import torch
 
+    if job.cpus:
+        os.sched_setaffinity(0, job.cpus)
     torch.set_num_threads(job.threads)
     if not job.passes:
         from profiler.measure.reference import measure_reference
@@ -80,7 +89,10 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, st
         return
     assert model is not None
     assert speech is not None
-    torch.manual_seed(job.seed)
+    if job.device == "cpu":
+        torch.default_generator.manual_seed(job.seed)  # torch.manual_seed asks every kind of device that torch knows
+    else:
+        torch.manual_seed(job.seed)
     if job.dataset is not None:
         from profiler.execution.batches import time_batches
 
@@ -88,9 +100,7 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, st
         with torch.set_grad_enabled(step is not None):
             emit({"event": "result", "pass": "dataset", "result": time_batches(job, model, speech, emit, step)})
         return
-    batches = [
-        speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding) for number in range(VARIED_INPUTS)
-    ]
+    batches = [speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding) for number in range(INPUTS)]
     inputs = [step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches]
     facts = {
         "seconds_of_audio": statistics.fmean(batch.seconds_of_audio for batch in batches),
@@ -99,7 +109,7 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, st
     do_pass: dict[Pass, Callable[[Job, Run, list[Any], Emit], dict[str, Any]]]
     audio = batches[0].seconds_of_audio
     do_pass = {
-        "time": partial(_time, chunks=model.chunks, step=step),
+        "time": partial(_time, chunks=model.chunks, step=step, receive=receive),
         "memory": partial(_memory, step=step),
         "energy": partial(_energy, seconds_of_audio=audio),
         "operations": partial(_operations, components=model.components, seconds_of_audio=audio, step=step),
@@ -116,7 +126,13 @@ def run_job(job: Job, model: Model | None, speech: Speech | None, emit: Emit, st
 
 
 def _time(
-    job: Job, run: Run, inputs: list[Any], emit: Emit, chunks: Chunks | None, step: TrainingStep | None
+    job: Job,
+    run: Run,
+    inputs: list[Any],
+    emit: Emit,
+    chunks: Chunks | None,
+    step: TrainingStep | None,
+    receive: Receive,
 ) -> dict[str, Any]:
     last_report = 0.0
 
@@ -133,11 +149,16 @@ def _time(
             seen = timing.samples or timing.warmup
             emit({"event": "progress", "calls": len(timing.samples), "latency": seen[len(seen) // 2]})
 
-    rule = StopRule(job.min_calls, job.width, job.budget, job.earlier, job.max_calls)
-    before = measure_handoff() if job.device == "cpu" else None
-    figures = asdict(time_calls(run, inputs, Device(job.device), rule, job.warmup, report))
-    if before is not None:
-        figures |= {"handoff_s": [before, measure_handoff()]}
+    device, size = Device(job.device), RoundSize(**job.size or {})
+    if job.turns:
+        from profiler.measure.turns import take_turns
+
+        timing = take_turns(run, inputs, device, size, emit, receive, report)
+    else:
+        timing = time_calls(run, inputs, device, size, report)
+    figures = asdict(timing)
+    if job.handoff:
+        figures["handoff_s"] = measure_handoff()
     if step is not None:
         from profiler.measure.phases import training_figures
 

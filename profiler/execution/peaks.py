@@ -20,10 +20,6 @@ class Peaks:
     def of(self, threads: int) -> dict[str, Any] | None:
         return self._found.get(str(threads))
 
-    def found(self) -> dict[str, dict[str, Any]]:
-        """All, as they are now."""
-        return dict(self._found)
-
     def measure(self, variant: str, threads: int) -> dict[str, Any] | None:
         """What the machine does now, in the variant's process; a disturbance lowers it, so the best is the peak."""
         now = self._workers.reference(variant, SECONDS)

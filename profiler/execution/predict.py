@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from functools import cached_property
 
 from profiler.execution.cell import CellState
-from profiler.measure.fit import Predictor
+from profiler.measure.fit import POINTS_TO_PREDICT_FROM, Predictor
+from profiler.measure.latency import WARMUP_SECONDS, RoundSize
 from profiler.plan import Cell
-from profiler.recipe.schema import Recipe
+from profiler.recipe.schema import Measure, Recipe
 from profiler.units import bytes_text, seconds_text
 
 MEMORY_MARGIN = 0.9  # of what is available: the prediction is not exact, and the system needs a little itself
 BYTES_PER_SAMPLE = 4
 MEMORY_CALLS = 2  # calls of the memory pass
 BARE_CALLS = 2  # of the breakdown, which are labelled and profiled as often as the trace has steps
-LIKELY_CALLS = 12  # calls after which most cells are stable
+
+
+def round_size(measure: Measure) -> RoundSize:
+    """Half of a cell's time is for its first rounds, warm-up left aside; the rest for those that need more."""
+    return RoundSize(measure.warmup, measure.min_calls, measure.max_calls, measure.budget / 2 / measure.rounds)
 
 
 def calls_in_round(recipe: Recipe, round_number: int) -> int:
     """The fewest calls that a cell takes in a round, all passes together."""
-    calls = recipe.measure.warmup + recipe.measure.min_calls
+    calls = 1 + recipe.measure.min_calls
     if round_number == 0:
         calls += MEMORY_CALLS + recipe.measure.operations
         steps = recipe.trace.schedule
@@ -33,43 +36,51 @@ def calls_in_round(recipe: Recipe, round_number: int) -> int:
     return calls
 
 
+class _Points:
+    """The largest cells with a value: what is predicted is larger still. However many cells a run has, few are kept."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[float, int], float] = {}
+        self._predictor: Predictor | None = None
+
+    def put(self, seconds: float, batch_size: int, value: float) -> None:
+        self._values[seconds, batch_size] = value
+        self._predictor = None
+        if len(self._values) > POINTS_TO_PREDICT_FROM:
+            del self._values[min(self._values, key=lambda place: place[0] * place[1])]
+
+    @property
+    def predictor(self) -> Predictor:
+        if self._predictor is None:
+            self._predictor = Predictor([(*place, value) for place, value in self._values.items()])
+        return self._predictor
+
+
 class Forecast:
     """What the measured cells of one variant say about the others."""
 
-    def __init__(self, variant: str, states: Iterable[CellState], recipe: Recipe, window: float | None = None) -> None:
-        self.window = window
-        self.states = [state for state in states if state.cell.variant == variant]
+    def __init__(self, recipe: Recipe, window: float | None = None) -> None:
         self.recipe = recipe
+        self.window = window
+        self._latency, self._memory = _Points(), _Points()
 
-    @cached_property
-    def _latency(self) -> Predictor:
-        return Predictor(
-            [
-                (self._heard(state.cell), state.cell.batch_size, state.median)
-                for state in self.states
-                if state.median is not None
-            ]
-        )
-
-    @cached_property
-    def _memory(self) -> Predictor:
-        return Predictor(
-            [
-                (self._heard(state.cell), state.cell.batch_size, float(state.memory.above_baseline))
-                for state in self.states
-                if state.memory is not None and state.memory.above_baseline
-            ]
-        )
+    def learn(self, state: CellState) -> None:
+        """Take a cell's figures so far into account."""
+        cell, memory = state.cell, state.memory
+        if state.median is not None:
+            self._latency.put(self._padded(cell), cell.batch_size, state.median)
+        if memory is not None and memory.above_baseline:
+            self._memory.put(self._padded(cell), cell.batch_size, float(memory.above_baseline))
 
     def latency(self, cell: Cell) -> float | None:
         """Seconds of one call."""
-        return self._latency.value(self._heard(cell), cell.batch_size)
+        return self._latency.predictor.value(self._padded(cell), cell.batch_size)
 
     def memory(self, cell: Cell) -> float | None:
         """Bytes that a cell takes on top of the loaded model."""
-        return self._memory.value(self._heard(cell), cell.batch_size)
+        return self._memory.predictor.value(self._padded(cell), cell.batch_size)
 
-    def _heard(self, cell: Cell) -> float:
+    def _padded(self, cell: Cell) -> float:
         """Seconds that the model works on: whole windows, where it pads to a window."""
         return math.ceil(cell.seconds / self.window) * self.window if self.window else cell.seconds
 
@@ -79,9 +90,10 @@ class Forecast:
         if latency is None:
             return None
         measure = self.recipe.measure
-        extra = max(0, LIKELY_CALLS - measure.min_calls) * latency
-        room = measure.budget / measure.rounds - measure.min_calls * latency
-        return calls_in_round(self.recipe, round_number) * latency + max(0.0, min(extra, room))
+        warmup = min(measure.warmup * latency, max(latency, WARMUP_SECONDS))
+        timed = min(measure.max_calls * latency, max(measure.min_calls * latency, round_size(measure).seconds))
+        other_passes = calls_in_round(self.recipe, round_number) - calls_in_round(self.recipe, 1)
+        return warmup + timed + other_passes * latency
 
     def too_large(self, cell: Cell, available_memory: int, rate: int) -> str | None:
         """Why a call of this size would not fit in memory; None when it does."""

@@ -9,6 +9,7 @@ from typing import Any
 from profiler import __version__, warnings
 from profiler.environment import read_environment, read_repository
 from profiler.execution.settings import recorded_settings
+from profiler.floor import record_floor
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
 from profiler.results import Results, Run
@@ -36,6 +37,7 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
             "threads": threads[recipe.variants[0].name],
             "device": device,
             "settings": {name: recorded_settings(count) for name, count in threads.items()},
+            "noise_floor": record_floor(threads[recipe.variants[0].name]),
         },
     )
 

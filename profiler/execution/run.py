@@ -1,12 +1,13 @@
 """Executes a plan: rounds over cells, passes over a cell, results written after each.
 
-    load model, reference workload
-    round 1, each cell (shuffled, smaller before larger), in a process of its own:   time | memory | trace
+    load models, reference workload
+    round 1, each cell (shuffled, smaller before larger), in a process of its own:   time | memory | ... | trace
     round 2 and on, each cell (shuffled), in a process of its own:                   time
-    after each round, where the recipe names a data set, its batches:                time
+    after the first rounds, where the recipe names a data set, its batches:          time
     reference workload
 
-The parent sleeps while a job runs, survives its death, and goes on with the next.
+Which cells a round visits, and when there are enough rounds, is the schedule's business. The parent sleeps while a job
+runs, survives its death, and goes on with the next.
 """
 
 from __future__ import annotations
@@ -24,27 +25,28 @@ from profiler.errors import ModelError, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
 from profiler.execution.dataset import DatasetPasses, check_same_batches
+from profiler.execution.derived import given_power, put_energy, put_operations
 from profiler.execution.display import Display
-from profiler.execution.handle import JobFailed
 from profiler.execution.job import Job, Pass
 from profiler.execution.peaks import Peaks
-from profiler.execution.predict import Forecast
+from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import new_results, warnings_at_start
 from profiler.execution.resume import check_resumable
+from profiler.execution.schedule import Schedule, Visit
 from profiler.execution.settings import allowed_cpus
 from profiler.execution.workers import Workers
-from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
-from profiler.measure.peak import relate_to_peak
-from profiler.plan import Cell, Plan, first_round_order, later_round_order, make_plan
+from profiler.measure.latency import RoundSize
+from profiler.plan import Cell, Plan, make_plan
 from profiler.recipe.load import LoadedRecipe
-from profiler.recipe.schema import Recipe
-from profiler.results import CellResult, Model, Results
+from profiler.recipe.schema import Measure, Recipe
+from profiler.results import CellResult, Model, Results, read_results
 from profiler.results_file import ResultsFile
 from profiler.runs import new_run_folder, now
 from profiler.variants.support import NotSupported
 
 REFERENCE_DRIFT = 0.1
-ESTIMATE_SECONDS = 2.0
+ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often
+ESTIMATE_SHARE = 0.02  # and takes at most so much of the run
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Execution:
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
         self.loaded = loaded
         self.recipe = loaded.recipe
-        self.given_power = _given_power(loaded, options.device)
+        self.given_power = given_power(loaded, options.device)
         self.options = options
         self.display = display
         self.plan: Plan = make_plan(self.recipe)
@@ -82,25 +84,44 @@ class Execution:
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display) if data else None
-        self._planned: dict[tuple[int, Cell], None] = {}
-        self._anything_left = True
+        self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
+        for state in self.states.values():
+            self.forecasts[state.cell.variant].learn(state)
+        self.schedule = self.make_schedule()
         self.peaks = Peaks(self.workers, self.file.results.environment)
         self._left: float | None = None
-        self._left_known_at = -ESTIMATE_SECONDS
+        self._estimate_due = 0.0
+
+    def make_schedule(self) -> Schedule:
+        """What the rounds of this run visit."""
+        measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
+        states = {cell: self.states[cell] for cell in self.plan.to_measure}
+        return Schedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
+
+    def round_size(self, measure: Measure) -> RoundSize:
+        return round_size(measure)
+
+    def cpus(self, number: int, variant: str) -> tuple[int, ...]:
+        """The CPUs that a round is held to; none: those that the system chooses."""
+        return ()
 
     # -- the run
 
     def execute(self) -> Results:
         """Measure what is missing. An interruption is marked in the results, then raised again."""
         results = self.file.results
+        if results.run.status == "complete" and not self._anything_missing():
+            self.display.note("This run is complete: nothing is left to measure.")
+            return read_results(self.folder)
         results.run.status, results.run.finished = "running", None
         try:
             self._start()
-            for number in range(self.recipe.measure.rounds):
-                for variant in self.recipe.variants:
-                    self._round(number, variant.name)
-                    if self.dataset is not None:
-                        self.dataset.round(number, variant.name, self._forecast(variant.name))
+            while (visits := self.schedule.next_round(by_variant=self.workers.crowded)) is not None:
+                number = self.schedule.number - 1
+                self._round(number, visits)
+                self._dataset_round(number)
+            for number in range(self._dataset_rounds):
+                self._dataset_round(number)
             self._finish()
         except KeyboardInterrupt:
             self.workers.close()
@@ -110,7 +131,12 @@ class Execution:
             raise
         finally:
             self.workers.close()
-        return results
+            self.file.close()
+        return read_results(self.folder)
+
+    def _anything_missing(self) -> bool:
+        rounds = range(self._dataset_rounds)
+        return bool(self.schedule.planned()) or (self.dataset is not None and any(map(self.dataset.lacks, rounds)))
 
     def _start(self) -> None:
         results = self.file.results
@@ -136,60 +162,71 @@ class Execution:
             if state.skip is not None:
                 self._put(state)
         self.file.write()
-        self._planned = {
-            (number, cell): None
-            for number in range(self.recipe.measure.rounds)
-            for cell in self.plan.to_measure
-            if len(self.states[cell].rounds) <= number
-        }
-        self._anything_left = bool(self._planned)
-        self.display.begin(len(self._planned))
+        self.display.begin(sum(self.schedule.planned().values()))
 
-    def _round(self, number: int, variant: str) -> None:
-        cells = [cell for cell in self.plan.to_measure if cell.variant == variant]
-        seed = self.recipe.measure.seed
-        order = first_round_order(cells, seed) if number == 0 else later_round_order(cells, seed, number)
-        if any(self.states[cell].failure is None and self.states[cell].skip is None for cell in cells):
-            self._ready(variant)
-        for cell in order:
-            state = self.states[cell]
-            if state.failure is None and state.skip is None and len(state.rounds) <= number:
-                self._cell(number, state)
-            self._planned.pop((number, cell), None)
+    @property
+    def _dataset_rounds(self) -> int:
+        return self.recipe.dataset.rounds if self.recipe.dataset is not None else 0
 
-    def _cell(self, number: int, state: CellState) -> None:
-        recipe = self.loaded.by_variant[state.cell.variant]
-        if number == 0:
-            state.skip = self._reason_to_skip(state.cell)
-        if state.skip is None:
-            self.display.cell(state.cell, number, self._time_left())
-            try:
-                self._measure(number, state, recipe)
-            except (ModelError, WorkerError) as error:
-                self._fail_variant(state.cell.variant, str(error))
-            except NotSupported as error:
-                self._skip_variant(state.cell.variant, str(error))
-        result = self._put(state)
-        self.display.cell_done(result, number)
+    def _dataset_round(self, number: int) -> None:
+        """After each of the first rounds of the grid, one of the data set; those that are left come at the end."""
+        if self.dataset is None or number >= self._dataset_rounds:
+            return
+        for variant in self.recipe.variants:
+            self._ready(variant.name)
+            self.dataset.round(number, variant.name, self.forecasts[variant.name])
 
-    def _measure(self, number: int, state: CellState, recipe: Recipe) -> None:
-        """All passes of a cell in a round. What was done before a pass failed is kept."""
-        variant = state.cell.variant
-        worker = self.workers.ready(variant)
-        worker.settle()
-        before = conditions.read_counters(worker.pid)
-        try:
-            results = self.workers.run(
-                variant, self._job(number, state, recipe), recipe.measure.limit, self.display.event
-            )
-        except JobFailed as error:
-            results = error.results
-            state.add_failure(error.during, str(error), number)
-        after = conditions.read_counters(worker.pid, worker.job_cpu_seconds)
-        state.add_passes(results, conditions.between(before, after))
+    def _round(self, number: int, visits: list[Visit]) -> None:
+        self.workers.begin_round()
+        handoffs: dict[str, float | None] = {}
+        for cells in visits:
+            states = [self.states[cell] for cell in cells]
+            for state in states:
+                if state.open:
+                    self._ready(state.cell.variant)
+                if number == 0 and state.open:
+                    state.skip = self._reason_to_skip(state.cell)
+            if all(state.open for state in states):
+                self.display.cell(cells[0], number, self._time_left())
+                try:
+                    self._measure(number, states, handoffs)
+                except (ModelError, WorkerError) as error:
+                    self._fail_variant(cells[0].variant, str(error))
+                except NotSupported as error:
+                    self._skip_variant(cells[0].variant, str(error))
+            for state in states:
+                self.forecasts[state.cell.variant].learn(state)
+                self.display.cell_done(self._put(state), number)
+        self.file.results.run.rounds = self.schedule.number
+        self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
-    def _job(self, number: int, state: CellState, recipe: Recipe) -> Job:
-        """Memory and trace are taken once, in the first round."""
+    def _measure(self, number: int, states: list[CellState], handoffs: dict[str, float | None]) -> None:
+        """All passes of a cell in a round, or of two that take turns. What was done before a pass failed is kept.
+
+        The time from thread to thread is taken once in a round, for it changes with the machine, not with the cell.
+        """
+        jobs = {state.cell.variant: self._job(number, state, state.cell.variant not in handoffs) for state in states}
+        workers = [self.workers.ready(variant) for variant in jobs]
+        before = conditions.read_counters([worker.pid for worker in workers])
+        limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
+        if len(states) == 1:
+            outcomes = [self.workers.run(jobs, limit, self.display.event)]
+        else:
+            outcomes = self.workers.take_turns(jobs, limit, self.display.event)
+        used = sum(worker.job_cpu_seconds for worker in workers)
+        after = conditions.read_counters([worker.pid for worker in workers], used)
+        condition = conditions.between(before, after)
+        for state, (results, failure) in zip(states, outcomes, strict=True):
+            if failure is not None:
+                state.add_failure(failure.during, str(failure), number)
+            if "time" in results and state.cell.variant not in handoffs:
+                handoffs[state.cell.variant] = results["time"]["figures"].get("handoff_s")
+            handoff = handoffs.get(state.cell.variant)
+            state.add_passes(results, condition | {"round": number} | ({"handoff_s": handoff} if handoff else {}))
+
+    def _job(self, number: int, state: CellState, handoff: bool) -> Job:
+        """Memory, trace and what else is no timing are taken once, in the first round."""
+        recipe: Recipe = self.loaded.by_variant[state.cell.variant]
         measure = recipe.measure
         passes: tuple[Pass, ...] = ("time",)
         if state.memory is None:
@@ -210,12 +247,9 @@ class Execution:
             batch_size=state.cell.batch_size,
             seed=measure.seed + 1000 * number,
             padding=recipe.profiling_dimensions.padding,
-            warmup=measure.warmup,
-            min_calls=measure.min_calls,
-            max_calls=measure.max_calls,
-            width=measure.width,
-            budget=measure.budget / measure.rounds,
-            earlier=tuple(state.samples),
+            size=asdict(self.round_size(measure)),
+            cpus=self.cpus(number, state.cell.variant),
+            handoff=handoff and self.options.device == "cpu",
             trace=recipe.trace.model_dump(),
             folder=str(self.folder / state.cell.folder),
         )
@@ -224,20 +258,31 @@ class Execution:
         results = self.file.results
         start = results.environment.get("reference")
         measured = [state.cell.variant for state in self.states.values() if state.samples]
-        if measured and (self._anything_left or "reference_at_end" not in results.environment):
-            before = self.peaks.found()
+        if measured:
             end = self._reference(measured[0])
             results.environment["reference_at_end"] = end
-            if self.peaks.found() != before:  # a better peak is nearer the truth: shares of it follow
-                self.file.put_all([self._result(state) for state in self.states.values() if state.operations])
+            # A better peak than when a cell was measured is nearer the truth: shares of it follow. And what was not
+            # stable when it was last visited did not know yet why there would be no more rounds.
+            unstable = set(self.schedule.unstable())
+            late = [state for cell, state in self.states.items() if state.operations or cell in unstable]
+            self.file.put_all([self._result(state) for state in late])
             if start and end and start.get("threads") == end.get("threads"):
                 change = end["gflops"] / start["gflops"] - 1
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(warnings.reference_drift(change))
         results.environment["at_end"] = read_state()
+        results.run.stopped_by = self.schedule.stopped_by
+        self._say_why_stopped()
         results.run.status = "complete"
         results.run.finished = now()
         self.file.write()
+
+    def _say_why_stopped(self) -> None:
+        measured = [state for state in self.states.values() if state.rounds]
+        if not measured or self.schedule.stopped_by is None:
+            return
+        unstable = len(self.schedule.unstable())
+        self.display.note(warnings.stopped(self.schedule.stopped_by, self.schedule.number, unstable, len(measured)))
 
     # -- pieces
 
@@ -249,6 +294,7 @@ class Execution:
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.results.run.loading_s += facts.pop("loading_s")
         model = Model(variant=variant, source=wanted.source, type=wanted.type, **facts)
+        self.forecasts[variant].window = model.window_s
         models = self.file.results.models
         known = self.file.results.model(variant)
         if known is None:
@@ -275,31 +321,11 @@ class Execution:
             self.loaded.by_variant[state.cell.variant].measure.width,
             f"waveforms in memory to {output}",
             Path(audio).name if audio else "random data",
+            self.schedule.stopped_by or "",
         )
-        self._put_energy(result)
-        if result.operations and result.latency_s:
-            peak = self.peaks.of(self.threads[state.cell.variant])
-            result.operations |= relate_to_peak(result.operations, result.latency_s.median, peak)
-            self._put_model_operations(state.cell.variant, result.operations)
+        put_energy(result, self.given_power, self.recipe)
+        put_operations(result, self.peaks.of(self.threads[state.cell.variant]), model)
         return result
-
-    def _put_energy(self, result: CellResult) -> None:
-        """With a power that the user gave, energy follows from the latency; without energy there is a reason."""
-        if result.latency_s is None:
-            return
-        if self.given_power is not None:
-            audio = result.input["seconds_of_audio"]
-            result.energy_j = asdict(energy_from_watts(self.given_power, result.latency_s.median, audio))
-        elif not self.recipe.measure.energy:
-            result.energy_reason = "the recipe has measure.energy: false"
-
-    def _put_model_operations(self, variant: str, operations: dict[str, Any]) -> None:
-        model = self.file.results.model(variant)
-        if model is not None and not model.operations:
-            model.operations = {
-                "macs_per_second_of_audio": operations["per_second"],
-                "uncounted": operations["uncounted"],
-            }
 
     def _skip_variant(self, variant: str, reason: str) -> None:
         """A variant that would change nothing, or cannot run here: it says so, instead of repeating other figures."""
@@ -307,8 +333,6 @@ class Execution:
             if state.cell.variant == variant and state.skip is None:
                 state.skip = f"variant not supported: {reason}"
                 self._put(state)
-        for planned in [key for key in self._planned if key[1].variant == variant]:
-            self._planned.pop(planned)
 
     def _ready(self, variant: str) -> None:
         """Load a variant's model and measure the machine's peak with its number of threads, once each."""
@@ -333,37 +357,34 @@ class Execution:
                 state.failure = reason
                 self._put(state)
 
-    def _forecast(self, variant: str) -> Forecast:
-        model = self.file.results.model(variant)
-        window = model.window_s if model else None
-        return Forecast(variant, self.states.values(), self.loaded.by_variant[variant], window)
-
     def _reason_to_skip(self, cell: Cell) -> str | None:
         model = self.file.results.model(cell.variant)
         rate = (model.sample_rate if model else None) or 16000
-        return self._forecast(cell.variant).reason_to_skip(cell, available_memory(), rate)
+        return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
     def _time_left(self) -> float | None:
-        """Sum over what is planned; None before anything is known. Worked out at most every few seconds."""
-        if time.monotonic() - self._left_known_at > ESTIMATE_SECONDS:
-            self._left_known_at = time.monotonic()
-            forecasts = {variant.name: self._forecast(variant.name) for variant in self.recipe.variants}
-            estimates = [forecasts[cell.variant].round_seconds(cell, number) for number, cell in self._planned]
-            self._left = sum(value for value in estimates if value is not None) if any(estimates) else None
+        """Of the first rounds, and of the time for more where cells need them."""
+        start = time.monotonic()
+        if start >= self._estimate_due:
+            planned = self.schedule.planned()
+            left = self.schedule.span_left()
+            if planned or self.schedule.unstable():
+                left = max(left, self._predicted(planned), self.schedule.seconds_left())
+            self._left = max(0.0, left)
+            cost = time.monotonic() - start
+            self._estimate_due = start + max(ESTIMATE_SECONDS, cost / ESTIMATE_SHARE)
         return self._left
+
+    def _predicted(self, planned: dict[Cell, int]) -> float:
+        total = 0.0
+        for cell, count in planned.items():
+            forecast = self.forecasts[cell.variant]
+            first = not self.states[cell].rounds
+            each = [forecast.round_seconds(cell, number) or 0.0 for number in ((0, 1) if first else (1, 1))]
+            total += each[0] + (count - 1) * each[1]
+        return total
 
     def _note(self, text: str) -> None:
         if text not in self.file.results.run.notes:
             self.file.results.run.notes.append(text)
         self.display.note(text)
-
-
-def _given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
-    """The power that the recipe names, for want of a sensor."""
-    measure = loaded.recipe.measure
-    if measure.watts is None and measure.idle_watts is None and measure.powertop is None:
-        return None
-    report = loaded.resolve_path(measure.powertop) if measure.powertop else None
-    given = find_sensor(device, watts=measure.watts, idle_watts=measure.idle_watts, powertop=report)
-    assert isinstance(given, GivenPower)
-    return given

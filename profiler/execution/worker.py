@@ -20,9 +20,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiler.environment import available_memory, versions
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
+from profiler.measure.layout import move_weights
 from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 PATHS = ("folder", "file", "architecture", "base", "checkpoint")  # of a ModelRequest, as text on the way
 PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 FIRST_USE_SECONDS = 0.01
 OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
@@ -44,6 +47,7 @@ class Worker:
         self.model: Model | None = None
         self.speech: Speech | None = None
         self.step: TrainingStep | None = None
+        self._leaving: list[int] = []  # children whose work is done
 
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
@@ -108,6 +112,7 @@ class Worker:
             find_parts(self.model, request["labels"])
             parameters, size = count_parameters(self.model), size_bytes(self.model)
         # What is imported on first use is imported here, once, and not in every fork.
+        torch.manual_seed(0)
         self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
         for name in ("torch.autograd.profiler", "profiler.measure.breakdown.rows", "profiler.measure.breakdown.spans"):
             importlib.import_module(name)
@@ -125,27 +130,43 @@ class Worker:
                 "size_bytes": conversion["bytes_after"] if conversion else size,
                 "conversion": conversion,
                 "training": describe(self.step) if self.step else None,
+                "versions": versions(),
                 "notes": self.model.notes,
             },
         }
 
-    def _job(self, job: Job) -> Message:
+    def _job(self, job: Job, moved: bool = False) -> Message:
         before = os.times()
-        run_job(job, self.model, self.speech, self.channel.send, self.step)
+        if moved and self.model is not None and job.passes:
+            move_weights([self.model.module, *self.model.beside.values()], available_memory())
+        run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
         after = os.times()
         return {"event": "done", "cpu_s": after.user + after.system - before.user - before.system}
 
     def _in_fork(self, job: Job) -> None:
+        """Have the job done by a child. One that is done says so by a byte, and is still leaving while the next one
+        starts: giving back its memory takes as long as all else around a small job."""
         sys.stdout.flush()
         sys.stderr.flush()
+        self._leaving = [child for child in self._leaving if os.waitpid(child, os.WNOHANG)[0] == 0]
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
+            os.close(read_end)
             die_with_parent()
             _offer_to_oom_killer()
             self.channel.send({"event": "started", "pid": os.getpid()})
-            done = self._answer(lambda: self._job(job))
+            done = self._answer(lambda: self._job(job, moved=True))
             sys.stderr.flush()
+            if done:
+                os.write(write_end, b"d")
             os._exit(0 if done else 1)
+        os.close(write_end)
+        done = os.read(read_end, 1) != b""  # the end of the pipe: it is gone without being done
+        os.close(read_end)
+        if done:
+            self._leaving.append(child)
+            return
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
         self.channel.send({"event": "ended", "signal": -ended if ended < 0 else None})
@@ -163,7 +184,7 @@ def explain(error: Exception) -> str:
 def die_with_parent() -> None:
     """Have the kernel end this process when its parent is gone, whatever killed it (Linux)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _offer_to_oom_killer() -> None:

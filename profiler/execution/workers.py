@@ -1,11 +1,13 @@
-"""The worker processes of a run: one a variant, started when needed, replaced when it died."""
+"""The worker processes of a run: one per variant, started when needed, replaced when it died."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,17 @@ import psutil
 from profiler.device import Device
 from profiler.environment import available_memory
 from profiler.execution.channel import Message
-from profiler.execution.handle import JobFailed, OnEvent, WorkerHandle
+from profiler.execution.handle import JobFailed, OnEvent, RunningJob, WorkerHandle
 from profiler.execution.job import Job
 from profiler.execution.worker import request_to_message
+from profiler.measure.latency import RoundSize
+from profiler.models.model import ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Variant
 from profiler.runs import make_folder
 
+Outcome = tuple[dict[str, Any], JobFailed | None]
 LOADING_SECONDS = 3600.0  # a large model over a slow network; a hang is noticed all the same
 LOG = "worker.log"
 ROOM = 0.5  # of the machine's memory stays free while models of other variants are kept
@@ -36,6 +42,15 @@ class Workers:
         self.threads = threads
         self.on_load: Callable[[str, Message], None] = lambda variant, model: None
         self._workers: dict[str, WorkerHandle] = {}
+        self._made_room = False
+        # Whether variants take turns: all are needed at once, none is let go for another, their processes are alike.
+        self.together = False
+        self._used = False  # whether a process has done a job in itself
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the models of all variants were too large to be held at once."""
+        return self._made_room
 
     @property
     def can_fork(self) -> bool:
@@ -53,13 +68,15 @@ class Workers:
         audio = recipe.profiling_dimensions.example_audio
         make_folder(self.folder / variant)
         start = time.perf_counter()
-        worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant])
+        settings = self._settings(variant)
+        log, python = self.folder / variant / LOG, self._python(variant)
+        worker = WorkerHandle(log, self.threads[variant], python, same_place=self.together)
         self._workers[variant] = worker
         try:
             model = worker.load(
-                request_to_message(model_request(recipe, self.loaded.path.parent, self.device.name)),
-                self._variant(variant),
-                self.loaded.resolve_path(audio) if audio else None,
+                request_to_message(self._request(variant)),
+                settings.model_dump(mode="json"),
+                self.loaded.path_of(variant, audio) if audio else None,
                 LOADING_SECONDS,
                 self.can_fork,
                 recipe.profiling_dimensions.export_logs,
@@ -74,22 +91,75 @@ class Workers:
 
     def _make_room(self) -> None:
         """Idle models are let go where a new one could find too little memory; they are loaded again when needed."""
-        if self._workers and available_memory() < ROOM * psutil.virtual_memory().total:
+        if self._workers and not self.together and available_memory() < ROOM * psutil.virtual_memory().total:
+            self._made_room = True
             self.close()
 
-    def _variant(self, name: str) -> Message:
-        found = next(variant for variant in self.loaded.recipe.variants if variant.name == name)
-        return found.model_dump(mode="json")
+    def _settings(self, name: str) -> Variant:
+        return next(variant for variant in self.loaded.recipe.variants if variant.name == name)
 
-    def run(self, variant: str, job: Job, timeout: float, on_event: OnEvent) -> dict[str, Any]:
-        """Do a job in a process of its own: a fork of the loaded worker, or a fresh worker."""
-        worker = self.ready(variant)
-        if self.can_fork:
-            return worker.run(job, True, timeout, on_event)
+    def _request(self, variant: str) -> ModelRequest:
+        """Code comes from the variant's own folder, where it names one; all other paths are the recipe's."""
+        base, code = self.loaded.folder_of(variant), self._settings(variant).path
+        request = model_request(self.loaded.by_variant[variant], base, self.device.name)
+        return request if code is None else replace(request, base=self.loaded.path_of(variant, code))
+
+    def _python(self, variant: str) -> str:
+        given = self._settings(variant).python
+        return sys.executable if given is None else os.path.normpath(self.loaded.folder_of(variant) / given)
+
+    def begin_round(self) -> None:
+        """Where jobs cannot run in forks, each round has new processes; within a round they serve one cell after
+        another, for loading a model on a GPU takes longer than a round of most cells."""
+        if not self.can_fork and self._used:
+            self.close()
+
+    def do(self, variant: str, job: Job, timeout: float, on_event: OnEvent) -> dict[str, Any]:
+        """Do a job in a fork of the loaded worker, or in the worker itself. Raises JobFailed."""
+        self._used = True
         try:
-            return worker.run(job, False, timeout, on_event)
-        finally:
-            self._discard(variant)
+            return self.ready(variant).run(job, self.can_fork, timeout, on_event)
+        except JobFailed:
+            if not self.can_fork:
+                self._discard(variant)
+            raise
+
+    def run(self, jobs: dict[str, Job], timeout: float, on_event: OnEvent) -> Outcome:
+        """Do one job: {pass: result} of what was done, and why the rest was not."""
+        ((variant, job),) = jobs.items()
+        try:
+            return self.do(variant, job, timeout, on_event), None
+        except JobFailed as error:
+            return error.results, error
+
+    def take_turns(self, jobs: dict[str, Job], timeout: float, on_event: OnEvent) -> list[Outcome]:
+        """Do two jobs whose timed calls take turns: A B, B A, A B, ... Each has a process of its own; one sleeps."""
+        size = RoundSize(**next(iter(jobs.values())).size or {})
+        walls: list[list[float]] = [[] for _ in jobs]
+        running: list[RunningJob] = []
+        failures: list[JobFailed | None] = [None for _ in jobs]
+
+        def step(number: int, work: Callable[[RunningJob], Any]) -> Any:
+            try:
+                return work(running[number])
+            except JobFailed as error:
+                failures[number] = error
+
+        for number, (variant, job) in enumerate(jobs.items()):  # one warms up, rests, and only then the other starts
+            running.append(self.ready(variant).start(replace(job, turns=True), self.can_fork, timeout, on_event))
+            step(number, lambda job: job.wait_for("ready"))
+        turns = 0
+        while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
+            for number in (0, 1) if turns % 2 == 0 else (1, 0):
+                if failures[number] is None:  # a side whose other side failed goes on alone: it has figures of its own
+                    wall = step(number, lambda job: job.call())
+                    walls[number] += [wall] if wall is not None else []
+            turns += 1
+        for number in range(len(running)):
+            if failures[number] is None:
+                step(number, lambda job: job.enough())
+                step(number, lambda job: job.finish())  # before the other's: passes beside timing do not overlap
+        return [(job.results, failure) for job, failure in zip(running, failures, strict=True)]
 
     def reference(self, variant: str, timeout: float) -> dict[str, Any] | None:
         """The reference workload, in a process of its own; None when it fails."""
@@ -98,7 +168,7 @@ class Workers:
             if self.can_fork:
                 return dict(self.ready(variant).run(job, True, timeout)["reference"])
             make_folder(self.folder / variant)
-            worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant])
+            worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], self._python(variant))
             try:
                 return dict(worker.run(job, False, timeout)["reference"])
             finally:

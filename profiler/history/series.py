@@ -1,4 +1,4 @@
-"""Runs -> series of points: a series a variant, machine and number of threads, because only those can be compared."""
+"""Runs -> series of points: one per variant, machine and number of threads, because only those can be compared."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from profiler.comparison.machine import threads_of
 from profiler.errors import UserError
-from profiler.history.figures import Figure
-from profiler.history.shifts import LevelShift, level_shifts
+from profiler.floor import floor_of
+from profiler.history.shifts import COUNTED, LevelShift, level_shifts
+from profiler.machine import threads_of
+from profiler.metrics import Metric
 from profiler.results import CellResult, Results
 
 By = Literal["date", "commit"]
@@ -29,7 +30,7 @@ class Point:
     date: str
     commit: str | None
     value: float
-    spread: float = 0.0  # how far the truth may lie from it, as a share of it
+    half_width: float | None = None  # of its 95 % CI, as a share of it; of times with 6 rounds or more
     complete: bool = True
 
 
@@ -41,6 +42,8 @@ class Series:
     machine: str
     points: list[Point] = field(default_factory=list)
     shifts: list[LevelShift] = field(default_factory=list)
+    floor: float | None = None  # run-to-run standard deviation, as a share; of times
+    floor_source: str = ""
 
     @property
     def name(self) -> str:
@@ -51,7 +54,7 @@ class Series:
 class Asked:
     """Which figure, of which cell and variant, by what."""
 
-    figure: Figure
+    metric: Metric
     cell: tuple[float, int] | None = None
     variant: str | None = None
     by: By = "date"
@@ -67,7 +70,7 @@ def parse_cell(text: str) -> tuple[float, int]:
 
 def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | None:
     """The cell that most runs measured; of these the largest. None for figures that are not of a cell."""
-    if asked.figure.of_cell is None:
+    if asked.metric.of_cell is None:
         return None
     found = Counter(
         (cell.seconds, cell.batch_size)
@@ -81,7 +84,7 @@ def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | No
         if asked.cell not in found:
             known = ", ".join(f"{seconds:g}s_x{batch}" for seconds, batch in sorted(found))
             raise UserError(
-                f"No run has `{asked.figure.name}` of the cell {asked.cell[0]:g}s_x{asked.cell[1]}: {known}."
+                f"No run has `{asked.metric.key}` of the cell {asked.cell[0]:g}s_x{asked.cell[1]}: {known}."
             )
         return asked.cell
     most = max(found.values())
@@ -93,6 +96,7 @@ def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | No
 def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], int]:
     """The series, each with its level shifts, and how many runs do not have the figure."""
     found: dict[tuple[str, str], Series] = {}
+    members: dict[tuple[str, str], list[Results]] = {}
     without = 0
     names = machine_names(runs)
     for results in runs:
@@ -102,24 +106,28 @@ def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], in
             cell = results.cell(variant, *asked.cell) if asked.cell else None
             value = _value(results, variant, asked, cell)
             if value is not None:
-                points[variant] = _point(results, float(value), cell)
+                points[variant] = _point(results, float(value), cell if asked.metric.time else None)
         without += not points
         for variant, point in points.items():
             machine = names[results.run.id, variant]
             found.setdefault((variant, machine), Series(variant, machine)).points.append(point)
-    for series in found.values():
+            members.setdefault((variant, machine), []).append(results)
+    for key, series in found.items():
         if asked.by == "commit":
             series.points = _by_commit(series.points)
-        series.shifts = level_shifts([point.value for point in series.points])
+        if asked.metric.time:
+            floor = floor_of(*members[key])
+            series.floor, series.floor_source = floor.value, floor.source
+        series.shifts = level_shifts([point.value for point in series.points], series.floor or COUNTED)
     return list(found.values()), without
 
 
 def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None) -> Any:
-    figure = asked.figure
-    if figure.of_variant is not None:
-        value = figure.of_variant(results, variant)
+    metric = asked.metric
+    if metric.of_variant is not None:
+        value = metric.of_variant(results, variant)
     else:
-        value = figure.of_cell(cell) if cell is not None and cell.status == "ok" and figure.of_cell else None
+        value = metric.of_cell(cell) if cell is not None and cell.status == "ok" and metric.of_cell else None
     return value if isinstance(value, (int, float)) else None
 
 
@@ -133,7 +141,7 @@ def _point(results: Results, value: float, cell: CellResult | None) -> Point:
         date=started,
         commit=about.get("commit"),
         value=value,
-        spread=(cell.spread or 0.0) if cell is not None else 0.0,
+        half_width=cell.latency_s.half_width if cell is not None and cell.latency_s else None,
         complete=results.run.status == "complete",
     )
 
@@ -150,7 +158,7 @@ def _by_commit(points: list[Point]) -> list[Point]:
             date=group[0].date,
             commit=group[0].commit,
             value=statistics.median(point.value for point in group),
-            spread=max(point.spread for point in group),
+            half_width=max((point.half_width for point in group if point.half_width is not None), default=None),
             complete=all(point.complete for point in group),
         )
         for commit, group in groups.items()

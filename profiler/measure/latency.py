@@ -1,10 +1,11 @@
-"""The timing pass: wall seconds of single calls, with nothing switched on.
+"""The timing pass: wall and CPU seconds of the few calls of one round, with nothing switched on.
 
-    make inputs | warm-up calls (discarded) | call, call, call ... until the stop rule says enough
+    make inputs | warm-up calls (discarded) | call, call, call ... until the round has enough
                                               ^  synchronise, clock, run, synchronise, clock
 
-Inputs are made beforehand and come in pairs: A A B B C C ... Every call gets real, varied speech, and comparing the
-second of each pair with the first shows whether the model, or something below it, caches results.
+Inputs are made beforehand and come in pairs: A A B B ... Every call gets real, varied speech, and comparing the second
+of each pair with the first shows whether the model, or something below it, caches results. Warm-up has an input of its
+own, so that the first A is new.
 """
 
 from __future__ import annotations
@@ -12,41 +13,39 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.device import Device
-from profiler.measure.statistics import relative_half_width
 
-INTERVAL_NEEDS = 6  # samples: with fewer, not even the extremes bound the median with 95 % confidence
 CLOCK_DIGITS = 9  # nanoseconds, the resolution of the clock
-VARIED_INPUTS = 4  # different batches in a cell; enough to tell caching from chance, few enough to hold in memory
+INPUTS = 3  # batches made for a round: one to warm up with, two to time
+WARMUP_SECONDS = 0.25  # a second warm-up call is not made where the first took longer: what it could gain is small
 
 
 @dataclass(frozen=True)
-class StopRule:
-    """When a round of a cell has enough samples."""
+class RoundSize:
+    """How many calls a round makes."""
 
-    min_calls: int
-    width: float
-    budget: float  # seconds of timed calls in this round
-    earlier: tuple[float, ...] = ()  # samples of earlier rounds
-    max_calls: int = 100
+    warmup: int = 2
+    min_calls: int = 1
+    max_calls: int = 5
+    seconds: float = 0.5  # of timed calls, after which no more than min_calls are made
 
-    def decide(self, samples: Sequence[float]) -> str | None:
-        """'width', 'budget' or 'max_calls' when it is time to stop, else None."""
-        if len(samples) < self.min_calls or len(self.earlier) + len(samples) < INTERVAL_NEEDS:
-            return None
-        if relative_half_width(sorted([*self.earlier, *samples])) <= self.width:
-            return "width"
-        if sum(samples) >= self.budget:
-            return "budget"
-        return "max_calls" if len(samples) >= self.max_calls else None
+    def enough(self, samples: Sequence[float]) -> bool:
+        calls = len(samples)
+        return calls >= self.max_calls or (calls >= self.min_calls and sum(samples) >= self.seconds)
 
-    def next_look(self, calls: int) -> int:
-        """After how many calls to decide again: looking costs time that grows with the samples."""
-        return min(max(self.min_calls, calls + 1 + calls // 20), max(self.max_calls, calls + 1))
+
+@dataclass(frozen=True)
+class Call:
+    """Seconds of one call: wall time, CPU time of all threads of the process, the device's own where it has a clock."""
+
+    wall: float
+    cpu: float
+    device: float | None
 
 
 @dataclass
@@ -54,55 +53,76 @@ class Timing:
     """What one round of the timing pass gives."""
 
     samples: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     device_samples: list[float] = field(default_factory=list)
     warmup: list[float] = field(default_factory=list)
-    stopped_by: str = ""
+
+    def add(self, call: Call) -> None:
+        self.samples.append(call.wall)
+        self.cpu.append(call.cpu)
+        if call.device is not None:
+            self.device_samples.append(call.device)
+
+
+OnSample = Callable[[Timing], None]
 
 
 def time_calls(
     run: Callable[[Any], Any],
     inputs: Sequence[Any],
     device: Device,
-    rule: StopRule,
-    warmup: int,
-    on_sample: Callable[[Timing], None] = lambda timing: None,
+    size: RoundSize,
+    on_sample: OnSample = lambda timing: None,
 ) -> Timing:
-    """Warm up, then time calls until the rule is content. `on_sample` is called between calls."""
+    """Warm up, then time calls until the round has enough. `on_sample` is called between calls."""
+    timing = warm_up(run, inputs, device, size, on_sample)
+    with no_garbage_collection():
+        while not size.enough(timing.samples):
+            timing.add(timed(run, input_of(inputs, len(timing.samples)), device))
+            on_sample(timing)
+    return timing
+
+
+def warm_up(
+    run: Callable[[Any], Any], inputs: Sequence[Any], device: Device, size: RoundSize, on_sample: OnSample
+) -> Timing:
+    """The calls that pay for what is done once: pages touched, threads started, kernels chosen."""
     timing = Timing()
-    for number in range(warmup):
-        timing.warmup.append(timed(run, inputs[number % len(inputs)], device)[0])
+    while len(timing.warmup) < size.warmup and sum(timing.warmup) < WARMUP_SECONDS:
+        timing.warmup.append(timed(run, inputs[0], device).wall)
         on_sample(timing)
+    return timing
+
+
+def input_of(inputs: Sequence[Any], number: int) -> Any:
+    """The input of a timed call, counted from 0: A A B B A A ..."""
+    return inputs[1 + number // 2 % (len(inputs) - 1)]
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        look = rule.next_look(0)
-        while not timing.stopped_by:
-            value = inputs[len(timing.samples) // 2 % len(inputs)]
-            seconds, device_seconds = timed(run, value, device)
-            timing.samples.append(seconds)
-            if device_seconds is not None:
-                timing.device_samples.append(device_seconds)
-            on_sample(timing)
-            if len(timing.samples) >= look:
-                timing.stopped_by = rule.decide(timing.samples) or ""
-                look = rule.next_look(len(timing.samples))
+        yield
     finally:
         if was_enabled:
             gc.enable()
-    return timing
 
 
-def timed(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, float | None]:
-    """Wall seconds of one call, and the device's own where it has a clock."""
+def timed(run: Callable[[Any], Any], value: Any, device: Device) -> Call:
+    """One call, by the clocks."""
     device.synchronize()
     before = device.event()
+    cpu = time.process_time()
     start = time.perf_counter()
     run(value)
     after = device.event()
     device.synchronize()
     end = time.perf_counter()
-    return round(end - start, CLOCK_DIGITS), device.seconds_between(before, after)
+    cpu = time.process_time() - cpu
+    return Call(round(end - start, CLOCK_DIGITS), round(cpu, CLOCK_DIGITS), device.seconds_between(before, after))
 
 
 # A repeated input may be a little faster: its data still lie in the processor's caches. This much is more than that.

@@ -1,67 +1,81 @@
-"""Samples -> figures: median with its interval, percentiles where the samples support them.
+"""Samples -> figures: the median over rounds with its interval, percentiles where the samples support them.
 
-The interval of the median comes from order statistics (the binomial distribution): it assumes nothing about the shape
-of the distribution, which for timings is skewed and has outliers.
+Calls of one round are alike: they met the machine in the same moment, in one process with one memory layout. So the
+figure of a cell is the median of its rounds' medians, and its interval is taken over rounds. Rounds that follow each
+other within seconds are alike as well, if less so: a shared machine changes its speed for tens of seconds. So more than
+ten rounds count as ten blocks of consecutive ones (the method of batch means): a block averages what changes quickly,
+and the blocks show what changes slowly. The interval comes from order statistics (the binomial distribution): it
+assumes nothing about the shape of the distribution, which for timings is skewed and has outliers.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
+INTERVAL_NEEDS = 6  # rounds: with fewer, not even the extremes bound the median with 95 % confidence
+BLOCKS = 10  # as many as a run has rounds by default; of more, each would be shorter and more like the next
 # How many samples a percentile needs so that an order statistic bounds it with 99 % confidence on both sides.
 SAMPLES_NEEDED = {50: 11, 90: 64, 95: 130, 99: 662}
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Figures of one list of samples."""
+class Estimate:
+    """The figure of a cell: one value, one interval."""
 
-    median: float
-    mean: float
-    std: float
-    min: float
-    ci95: tuple[float, float]
-    n: int
+    value: float
+    ci95: tuple[float, float] | None  # None with too few rounds
 
     @property
-    def half_width(self) -> float:
-        """The farther end of the interval from the median, relative to the median."""
-        return _relative(self.median, self.ci95)
+    def half_width(self) -> float | None:
+        return relative_half_width(self.value, self.ci95)
 
 
-def _relative(median: float, interval: tuple[float, float]) -> float:
-    return max(interval[1] - median, median - interval[0]) / median if median > 0 else math.inf
+def estimate(rounds: Sequence[Sequence[float]]) -> Estimate:
+    """The median over rounds of the rounds' medians, with its interval over blocks; needs at least one call.
 
-
-def relative_half_width(ordered: Sequence[float]) -> float:
-    """How far the interval of the median of sorted samples reaches from it, relative to it."""
-    return _relative(statistics.median(ordered), median_interval(ordered))
-
-
-def summarize(samples: Sequence[float]) -> Summary:
-    """All figures of the samples; needs at least one."""
-    ordered = sorted(samples)
-    return Summary(
-        median=statistics.median(ordered),
-        mean=statistics.fmean(ordered),
-        std=statistics.stdev(ordered) if len(ordered) > 1 else 0.0,
-        min=ordered[0],
-        ci95=median_interval(ordered),
-        n=len(ordered),
-    )
-
-
-def median_interval(ordered: Sequence[float]) -> tuple[float, float]:
-    """The narrowest symmetric pair of order statistics that covers the median with 95 % confidence.
-
-    With fewer than 6 samples not even the extremes reach 95 %; they are given all the same, as the widest there is.
+    Rounds are given in the order in which they were made.
     """
+    medians = [statistics.median(calls) for calls in rounds if calls]
+    value, interval = statistics.median(medians), median_interval(sorted(block_medians(medians)))
+    return Estimate(value, (min(interval[0], value), max(interval[1], value)) if interval else None)
+
+
+def block_medians(values: Sequence[float]) -> list[float]:
+    """Values in order of time -> the medians of at most ten blocks of consecutive ones, as equal in size as can be."""
+    count = min(BLOCKS, len(values))
+    edges = [len(values) * number // count for number in range(count + 1)] if count else []
+    return [statistics.median(values[start:end]) for start, end in itertools.pairwise(edges)]
+
+
+def relative_half_width(value: float, interval: tuple[float, float] | None) -> float | None:
+    """The farther end of the interval from the value, relative to the value."""
+    if interval is None:
+        return None
+    return max(interval[1] - value, value - interval[0]) / value if value > 0 else math.inf
+
+
+def cut(samples: Sequence[float], counts: Sequence[int]) -> list[list[float]]:
+    """Samples in rounds; raises ValueError where the counts do not fit."""
+    if sum(counts) != len(samples):
+        raise ValueError("the samples do not fit the rounds")
+    found, start = [], 0
+    for count in counts:
+        found.append(list(samples[start : start + count]))
+        start += count
+    return found
+
+
+def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
+    """The narrowest symmetric pair of order statistics that covers the median with 95 % confidence."""
     n = len(ordered)
+    if n < INTERVAL_NEEDS:
+        return None
     rank = _interval_rank(n)
     return ordered[rank], ordered[n - 1 - rank]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,28 @@ SETTABLE = ("pretrained_model", "measure", "trace", "training")
 
 @dataclass(frozen=True)
 class LoadedRecipe:
-    """A checked recipe, and what a variant's `set:` makes of it."""
+    """A checked recipe, and what a variant's `set:` makes of it.
+
+    The variants of an A/B run come from two recipes: `paths` then says which one each is from.
+    """
 
     path: Path
     text: str
     recipe: Recipe
     by_variant: dict[str, Recipe]
+    paths: dict[str, Path] = field(default_factory=dict)
+    title: str = ""
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        return self.title or self.path.stem
+
+    def folder_of(self, variant: str) -> Path:
+        """What the paths of a variant are relative to."""
+        return self.paths.get(variant, self.path).parent
+
+    def path_of(self, variant: str, path: str) -> Path:
+        return (self.folder_of(variant) / Path(path).expanduser()).resolve()
 
     def resolve_path(self, path: str) -> Path:
         """Paths in a recipe are relative to the recipe."""

@@ -99,15 +99,26 @@ class ProfilingDimensions(Section):
 class Measure(Section):
     """How long and how often to measure a cell."""
 
-    warmup: int = Field(2, ge=1, description="calls before the timed ones in every round, discarded")
-    min_calls: int = Field(5, ge=5, description="timed calls of a cell in every round, at least")
-    max_calls: int = Field(100, ge=5, description="timed calls of a cell in every round, at most")
-    rounds: int = Field(3, ge=1, description="how often the run comes back to each cell")
+    rounds: int = Field(
+        10,
+        ge=1,
+        description="visits of the run to each cell at least, each in a process of its own; from 6 on there is a 95 % "
+        "CI, and the run goes on with the cells whose CI is wider than width while there is budget",
+    )
+    warmup: int = Field(
+        2, ge=1, description="calls before the timed ones in every round, discarded; 1 if they are long"
+    )
+    min_calls: int = Field(1, ge=1, description="timed calls of a round, at least")
+    max_calls: int = Field(
+        5, ge=1, description="timed calls of a round, at most; more rounds tell more than more calls"
+    )
     width: float = Field(
-        0.03, gt=0, lt=1, description="wanted width of the 95 % interval of the median, relative to it (+/-)"
+        0.03, gt=0, lt=1, description="wanted half-width of the 95 % CI of a cell's latency, relative to it (+/-)"
     )
     budget: PositiveSeconds = Field(
-        10.0, description="seconds of timed calls of a cell after which no more than min_calls are made"
+        10.0,
+        description="seconds of timing for each cell, warm-up included; what stable cells leave over goes to others, "
+        "and a run with a CI lasts at least as long as one of six cells",
     )
     limit: PositiveSeconds = Field(
         600.0,
@@ -120,10 +131,17 @@ class Measure(Section):
     operations: bool = Field(True, description="count multiply-accumulates of each cell, in one call more")
     energy: bool = Field(True, description="measure energy where the machine has a sensor, in a pass of its own")
     watts: PositiveSeconds | None = Field(
-        None, description="mean power while the model runs, read from a meter, powertop or jtop, for want of a sensor"
+        None,
+        description="mean power while the model runs, read from a meter, powertop or jtop, where there is no sensor",
     )
     idle_watts: PositiveSeconds | None = Field(None, description="power of the idle machine, beside watts or powertop")
     powertop: str | None = Field(None, description="a report of powertop --csv, to take the power from")
+
+    @model_validator(mode="after")
+    def _calls_in_order(self) -> Measure:
+        if self.min_calls > self.max_calls:
+            raise ValueError(f"min_calls: {self.min_calls} is more than max_calls: {self.max_calls}")
+        return self
 
     @field_validator("memory")
     @classmethod
@@ -198,6 +216,10 @@ class Variant(Section):
         None, description="order of the weights of two-dimensional convolutions in memory"
     )
     threads: PositiveCount | None = Field(None, description="CPU threads of one operation")
+    python: str | None = Field(
+        None, description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed"
+    )
+    path: str | None = Field(None, description="a folder that is put first for the code of the model")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
     @model_validator(mode="after")
@@ -260,6 +282,7 @@ class Dataset(Section):
     limit: PositiveCount | None = Field(
         None, description="at most so many utterances, in whole batches spread evenly over their lengths; null: all"
     )
+    rounds: PositiveCount = Field(3, description="how often each batch is timed")
     seed: int = Field(0, ge=0, description="of the shuffled order, and of the intervals of error rates")
     on_error: Literal["fail", "skip"] = Field(
         "fail", description="entries that cannot be used; fail: nothing is run, skip: they are counted and named"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.measure.statistics import SAMPLES_NEEDED
-from profiler.report.figures import NOISY_MARK
+from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.table import Table
 from profiler.results import DatasetResult, Results
 from profiler.units import rounded_to_interval, seconds_text, significant
@@ -62,7 +62,7 @@ def _rtf(result: DatasetResult, value: float, width: float) -> str:
     """The digits that the rounds support; marked where they lie farther apart than wanted."""
     spread = result.spread or 0.0
     text = rounded_to_interval(value, value * (1 - spread), value * (1 + spread))
-    return f"{text} {NOISY_MARK}{spread:.0%}" if spread > width else text
+    return f"{text} {UNSTABLE_MARK}{spread:.0%}" if spread > width else text
 
 
 def _percentiles(found: list[DatasetResult], title: str) -> list[Table]:
@@ -113,9 +113,9 @@ def _remarks(found: list[DatasetResult], width: float) -> list[str]:
             f"which have {first.share_of_padding_in_set:.1%} padding."
         )
     if any((result.spread or 0.0) > width for result in found):
-        remarks.append(f"{NOISY_MARK} marks an RTF whose rounds lie so far from it.")
+        remarks.append(f"{UNSTABLE_MARK} marks an RTF whose rounds lie so far from it.")
     if any(result.rtf is not None and result.spread is None for result in found):
-        remarks.append("Each batch was timed once: how far an RTF may be off is not known (measure.rounds: 2 tells).")
+        remarks.append("Each batch was timed once: how far an RTF may be off is not known (dataset.rounds: 2 tells).")
     several = len(found) > 1
     for result in found:
         whose = f"{result.variant}, " if several else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from profiler.measure.statistics import INTERVAL_NEEDS
 from profiler.results import Results
 from profiler.units import bytes_text, many, significant
 
@@ -41,14 +42,19 @@ def method(results: Results) -> list[str]:
     if not measure:
         return []
     rounds, warmup, least = (measure.get(name) for name in ("rounds", "warmup", "min_calls"))
+    more = (
+        f" Cells whose 95 % CI was wider than ±{measure.get('width', 0):.1%} got more rounds, up to "
+        f"{measure.get('budget'):g} s of timing per cell."
+        if rounds >= INTERVAL_NEEDS
+        else ""
+    )
     return [
-        f"Each cell was timed in {many(rounds, 'round')}, each in a process of its own, with the cells in "
-        f"shuffled order: {many(warmup, 'call')} to warm up, then at least {least} and at "
-        f"most {measure.get('max_calls')}, until the 95 % interval of the median lay within "
-        f"{measure.get('width', 0):.1%} of it or {measure.get('budget'):g} s of timed calls were spent.",
+        f"Each cell was timed in {many(rounds, 'round')}{' or more' if more else ''}, each in a process of its own, "
+        f"with the cells in shuffled order: {many(warmup, 'call')} to warm up, then {least} to "
+        f"{measure.get('max_calls')} timed ones.{more}",
         "Memory, energy, operations, the breakdown and traces were taken in passes of their own, so that no instrument "
-        "was at work while time was measured. The interval is from order statistics of the raw samples, which are in "
-        "`results.json`.",
+        "was at work while time was measured. The figure is the median over rounds of the rounds' medians; its 95 % CI "
+        "comes from order statistics over rounds. The raw samples are in `results.json`.",
     ]
 
 

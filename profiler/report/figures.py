@@ -5,11 +5,11 @@ from __future__ import annotations
 from profiler.results import CellResult
 from profiler.units import GB, MB, rounded_to_interval, significant
 
-NOISY_MARK = "~"
+UNSTABLE_MARK = "~"
 
 
 def rtf_text(cell: CellResult) -> str:
-    """'0.107', or '0.11 ~18%' where the figure is not stable: the truth may lie 18 % from it."""
+    """'0.107', or '0.11 ~18%' where the figure is unstable: 95 % CI +-18 %."""
     latency = cell.latency_s
     if latency is None or cell.rtf is None:
         return _absent(cell)
@@ -50,22 +50,22 @@ def device_rtf_text(cell: CellResult) -> str:
     return significant(cell.device_time_s["rtf"], 3) if cell.device_time_s else _absent(cell)
 
 
-def spread(cell: CellResult) -> float:
-    """How far the truth may lie from the figure, relative to it."""
-    latency = cell.latency_s
-    if cell.spread is not None or latency is None:
-        return cell.spread or 0.0
-    return max(latency.ci95[1] - latency.median, latency.median - latency.ci95[0]) / latency.median
+def half_width(cell: CellResult) -> float | None:
+    """Of the 95 % CI, relative to the figure; None where there is none."""
+    return cell.latency_s.half_width if cell.latency_s else None
 
 
 def _supported(cell: CellResult, value: float) -> str:
-    """The digits that the cell's spread supports."""
-    half = value * spread(cell)
+    """The digits that the cell's interval supports."""
+    half = value * (half_width(cell) or 0.0)
     return rounded_to_interval(value, value - half, value + half)
 
 
 def _mark(cell: CellResult) -> str:
-    return f" {NOISY_MARK}{spread(cell):.0%}" if cell.verdict == "noisy" else ""
+    if cell.verdict != "unstable":
+        return ""
+    half = half_width(cell)
+    return f" {UNSTABLE_MARK}" if half is None else f" {UNSTABLE_MARK}{half:.0%}"
 
 
 def _absent(cell: CellResult) -> str:

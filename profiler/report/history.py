@@ -6,18 +6,19 @@ from pathlib import Path
 
 from profiler.history.series import Asked, Series
 from profiler.history.shifts import NEEDED, STRETCH, LevelShift
-from profiler.report.comparison.words import value_text
+from profiler.report.comparison.words import share_text, value_text
 from profiler.report.table import Table
+from profiler.units import many
 
 
 def history_title(recipe: str, asked: Asked) -> str:
     """'Real-time factor of wav2vec2, 5 s x 1'."""
     cell = f", {asked.cell[0]:g} s x {asked.cell[1]}" if asked.cell else ""
-    return f"{asked.figure.title} of {Path(recipe).name.removesuffix('.yaml')}{cell}"
+    return f"{asked.metric.title} of {Path(recipe).name.removesuffix('.yaml')}{cell}"
 
 
 def history_tables(title: str, series: list[Series], asked: Asked) -> list[Table]:
-    """A table a series: a row a run or commit, with the level shifts in their places."""
+    """One table per series: one row per run or commit, with the level shifts in their places."""
     return [_table(f"{title} - {each.name}", each, asked) for each in series]
 
 
@@ -28,18 +29,18 @@ def _table(title: str, series: Series, asked: Asked) -> Table:
     for number, point in enumerate(series.points):
         commit = point.commit[:10] if point.commit else ""
         first = [commit or point.label, str(len(point.runs)), point.date] if by_commit else [point.date, commit]
-        spread = f" ~{point.spread:.0%}" if point.spread else ""
+        half_width = f" ±{share_text(point.half_width)}" if point.half_width is not None else ""
         rows.append(
             [
                 *first,
                 *([] if by_commit else [point.runs[0] + ("" if point.complete else " (not complete)")]),
-                value_text(point.value, asked.figure.unit) + spread,
+                value_text(point.value, asked.metric.unit) + half_width,
                 f"x{point.value / series.points[0].value:.2f}" if series.points[0].value else "",
                 shift_text(shifts[number], asked) if number in shifts else "",
             ]
         )
     header = ["commit", "runs", "first run"] if by_commit else ["date", "commit", "run"]
-    table = Table(title, [*header, asked.figure.name, "to the first", "level shift"], rows)
+    table = Table(title, [*header, asked.metric.key, "to the first", "level shift"], rows)
     table.remarks.append(_remark(series))
     return table
 
@@ -47,15 +48,16 @@ def _table(title: str, series: Series, asked: Asked) -> Table:
 def shift_text(shift: LevelShift, asked: Asked) -> str:
     """'+12 % (worse)'."""
     change = shift.ratio - 1
-    worse = (change > 0) == (asked.figure.better == "lower")
+    worse = (change > 0) == (asked.metric.better == "lower")
     return f"{change:+.0%} ({'worse' if worse else 'better'})"
 
 
 def _remark(series: Series) -> str:
     if len(series.points) < NEEDED:
         return f"Level shifts are looked for from {NEEDED} points on; here are {len(series.points)}."
-    found = "No level shift" if not series.shifts else f"{len(series.shifts)} level shift(s)"
+    found = "No level shift" if not series.shifts else many(len(series.shifts), "level shift")
+    floor = f" and a run-to-run floor of {share_text(series.floor)} ({series.floor_source})" if series.floor else ""
     return (
-        f"{found} beyond the noise of the series. A new level shows after {STRETCH} points; for the last run alone, "
-        "use compare."
+        f"{found} beyond the noise of the series{floor}. A new level shows after {STRETCH} points; for the last run "
+        "alone, use compare."
     )

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from profiler import __version__
 from profiler.report.facts import environment_facts, method
-from profiler.report.figures import NOISY_MARK
+from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.markdown import how_measured
 from profiler.report.names import name_of, recipe_name
 from profiler.report.plots.inline import inline_svg
@@ -91,7 +91,7 @@ def _code(text: str) -> Markup:
 
 def _kind(text: str) -> Markup:
     """The class of a figure that is doubtful or absent."""
-    kind = text if text in ("failed", "skipped") else "noisy" if f" {NOISY_MARK}" in text else ""
+    kind = text if text in ("failed", "skipped") else "unstable" if f" {UNSTABLE_MARK}" in text else ""
     return Markup(f' class="{kind}"') if kind else Markup("")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler.comparison.machine import readings, threads_of
 from profiler.errors import UserError
 from profiler.history.series import machine_names
+from profiler.machine import readings, threads_of
 from profiler.nearest import nearest
 from profiler.report import figures
 from profiler.report.table import Table

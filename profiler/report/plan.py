@@ -8,6 +8,7 @@ from profiler.execution.cell import CellState
 from profiler.execution.predict import Forecast
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Recipe
 from profiler.report.table import Table, stacked
 from profiler.results import Results, read_results
 from profiler.units import bytes_text, seconds_text
@@ -22,7 +23,7 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
     total = 0.0
     for variant in loaded.recipe.variants:
         recipe = loaded.by_variant[variant.name]
-        forecast = Forecast(variant.name, _states(earlier), recipe)
+        forecast = _forecast(variant.name, recipe, earlier)
         seconds = sorted({cell.seconds for cell in plan.cells})
         batches = sorted({cell.batch_size for cell in plan.cells})
         rows = []
@@ -62,10 +63,12 @@ def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
     return None
 
 
-def _states(results: Results | None) -> list[CellState]:
-    if results is None:
-        return []
-    return [CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell) for cell in results.cells]
+def _forecast(variant: str, recipe: Recipe, earlier: Results | None) -> Forecast:
+    forecast = Forecast(recipe)
+    for cell in earlier.cells if earlier else []:
+        if cell.variant == variant:
+            forecast.learn(CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell))
+    return forecast
 
 
 def _estimate(cell: Cell, forecast: Forecast) -> str:

@@ -1,9 +1,10 @@
-"""What is said below the first tables: which figures are doubtful, failed or skipped, and why."""
+"""What is said below the first tables: which figures are unstable, failed or skipped, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from profiler import warnings
 from profiler.report import figures
 from profiler.results import CellResult
 
@@ -14,15 +15,12 @@ def remarks_on(cells: list[CellResult]) -> list[str]:
     """Lines for cells of one variant, or of several, which are then named."""
     several = len({cell.variant for cell in cells}) > 1
     remarks = []
-    noisy = [cell for cell in cells if cell.verdict == "noisy"]
-    if noisy:
+    measured = [cell for cell in cells if cell.verdict is not None]
+    if any(cell.verdict == "unstable" for cell in measured):
         remarks.append(
-            f"{figures.NOISY_MARK} marks a figure that is not stable, with how far its 95 % interval, or the median of "
-            "a round, lies from it:"
+            f"{figures.UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
         )
-        remarks += _listed(noisy, several, lambda cell: " ".join(cell.verdict_reasons))
-    calm = [cell for cell in cells if cell.verdict == "stable" and cell.verdict_reasons]
-    remarks += _listed(calm, several, lambda cell: " ".join(cell.verdict_reasons))
+    remarks += [f"- {sentence}" for sentence in disturbances(measured)]
     failed = [cell for cell in cells if cell.status == "failed"]
     remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
     skipped = [cell for cell in cells if cell.status == "skipped"]
@@ -31,6 +29,14 @@ def remarks_on(cells: list[CellResult]) -> list[str]:
     if any(padding):
         remarks.append(f"Padding: {min(padding):.0%} to {max(padding):.0%} of a batch; RTF counts real audio only.")
     return remarks
+
+
+def disturbances(measured: list[CellResult]) -> list[str]:
+    """What disturbed the cells, each thing once: '8 of 9 cells: other processes used up to 1.2 CPUs meanwhile.'"""
+    return [
+        f"{count} of {len(measured)} cells: {warnings.disturbance(kind, value)}"
+        for kind, (count, value) in warnings.worst([cell.disturbances for cell in measured]).items()
+    ]
 
 
 def _listed(cells: list[CellResult], several: bool, text: Text) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from profiler.report.names import recipe_name
@@ -64,7 +65,7 @@ def _threads(results: Results, variant: str) -> Any:
 def _time(cell: CellResult) -> dict[str, Any]:
     latency = cell.latency_s
     audio = cell.rtf and latency and latency.median / cell.rtf  # seconds of real audio in the batch
-    ends = latency.ci95 if latency else (None, None)
+    ends = (latency.ci95 if latency else None) or (None, None)
     return {
         "rtf": cell.rtf,
         "rtf_ci95_low": ends[0] / audio if audio and ends[0] is not None else None,
@@ -81,7 +82,9 @@ def _time(cell: CellResult) -> dict[str, Any]:
         "stopped_by": latency.stopped_by if latency else None,
         "verdict": cell.verdict,
         "verdict_reasons": " ".join(cell.verdict_reasons) or None,
-        "spread_fraction": cell.spread,
+        "ci95_half_width_fraction": latency.half_width if latency else None,
+        "rounds": len(latency.rounds) if latency else None,
+        "cpu_time_median_s": statistics.median(latency.cpu) if latency and latency.cpu else None,
         "padding_fraction": cell.input.get("share_of_padding"),
     }
 

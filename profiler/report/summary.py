@@ -31,8 +31,8 @@ def summary(results: Results) -> str:
 
 
 def counts(results: Results) -> dict[str, int]:
-    """How many cells are stable, noisy, skipped and failed; those without a verdict are measured all the same."""
-    found = {"stable": 0, "noisy": 0, "measured": 0, "skipped": 0, "failed": 0}
+    """How many cells are stable, unstable, skipped and failed; those without a verdict are measured all the same."""
+    found = {"stable": 0, "unstable": 0, "measured": 0, "skipped": 0, "failed": 0}
     for cell in results.cells:
         found[(cell.verdict or "measured") if cell.status == "ok" else cell.status] += 1
     return {name: count for name, count in found.items() if count}
@@ -119,11 +119,11 @@ def _errors(results: Results) -> list[str]:
 
 
 def _sure(measured: list[CellResult]) -> str:
-    noisy = sum(cell.verdict == "noisy" for cell in measured)
-    if not noisy:
+    unstable = sum(cell.verdict == "unstable" for cell in measured)
+    if not unstable:
         return "All figures are stable." if len(measured) > 1 else "The figure is stable."
-    sure = len(measured) - noisy
-    return f"{sure} of {len(measured)} figures are stable, {noisy} doubtful (marked {figures.NOISY_MARK})."
+    stable = len(measured) - unstable
+    return f"{stable} of {len(measured)} figures are stable, {unstable} unstable (marked {figures.UNSTABLE_MARK})."
 
 
 def _without_figures(results: Results) -> str:

@@ -30,7 +30,12 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     """All tables of a run, in reading order. `memory`: a size to say what fits in it, beside this machine's."""
     memory = memory or results.run.resolved.get("measure", {}).get("memory")
     several = len(results.variants) > 1
-    tables = _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
+    tables: list[Table] = []
+    if results.run.sides is not None:
+        from profiler.report.comparison.sides import sides_tables
+
+        tables += sides_tables(results)
+    tables += _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
     name = _name(results, results.variants)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     for title, make in {

@@ -13,7 +13,7 @@ from typing import Any
 
 from profiler.report.accuracy import rate_text, wer_text
 from profiler.report.dataset import rtf_text, width_of
-from profiler.report.figures import NOISY_MARK
+from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.table import Table
 from profiler.results import CellResult, ErrorRate, Results
 from profiler.units import bytes_text, seconds_text, significant
@@ -100,7 +100,7 @@ def tradeoff_table(title: str, points: list[Point], cell: str | None, error: str
     table.remarks = [
         f"RTF: all time over all audio of the data set. {memory}On the front with a cost: no other has less error for "
         "the same cost or less, nor costs less for the same error or less. Neighbours may differ by chance: see the "
-        f"intervals of their errors, and what {NOISY_MARK} marks."
+        f"intervals of their errors, and what {UNSTABLE_MARK} marks."
     ]
     most = max(point.utterances for point in points)
     table.remarks += [

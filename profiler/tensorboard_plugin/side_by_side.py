@@ -1,7 +1,7 @@
-"""Two cells, variants or runs side by side, with the differences that are larger than the noise marked.
+"""Two cells, variants or runs side by side, with a mark where they differ.
 
-Times of the same cell are judged as the command `compare` judges them. What it does not judge, cells of different
-length and rows of breakdowns, is compared by how far each figure may lie from the truth.
+Times of the same cell have the ratio and the verdict of the command `compare`. What it does not judge, cells of
+different length, is decided by the 95 % CIs of both; rows of breakdowns, by the larger of that and a fixed share.
 """
 
 from __future__ import annotations
@@ -10,29 +10,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profiler.comparison import compare_results
-from profiler.comparison.decide import LEAST
+from profiler.comparison.judge import THRESHOLD, word
 from profiler.comparison.result import Speed
 from profiler.errors import UserError
-from profiler.report import figures
 from profiler.results import CellResult, Results
 from profiler.tensorboard_plugin.overview import GRIDS, cell_view, value_of
 
 LEAST_MEMORY = 0.02  # of the memory of a process: libraries and the allocator vary by about as much
 EXACT = 0.01  # of the memory of tensors, which is counted
-LEAST_ROW = 0.05  # of a row's time: a row is the mean of a few calls and has no interval of its own
+LEAST_ROW = 0.05  # of a row's time: a row is the mean of a few calls and has no CI of its own
 WORTH_MARKING = 0.01  # of the call
 LONGEST = 60  # characters of a value that differs
 RULE = (
-    f"Times are marked as `compare` calls them: different by at least {LEAST:.0%}, by a rank test on the raw samples "
-    "and a test on rounds, corrected for the number of cells. Memory of a process is marked where it differs by more "
-    f"than {LEAST_MEMORY:.0%}, that of tensors where by more than {EXACT:.0%}."
+    f"Times: as `compare` calls them, slower (▲), faster (▼), same within {THRESHOLD:.0%} (=) or unclear (?). "
+    f"Memory of a process is marked where it differs by more than {LEAST_MEMORY:.0%}, that of tensors by more than "
+    f"{EXACT:.0%}."
 )
 RULE_OF_ROWS = (
-    "A row is marked where its time differs by more than the spreads of both cells together, at least "
+    "A row is marked where its time differs by more than the 95 % CIs of both cells together, at least "
     f"{LEAST_ROW:.0%}, and by more than {WORTH_MARKING:.0%} of the call."
 )
 PER_SECOND = "The cells differ in length or batch: times are per second of audio."
-MARKS = {"faster": "less", "slower": "more", "no difference": "same", "not judged": "unknown"}
 
 Place = tuple[float, int]
 
@@ -82,28 +80,23 @@ def compare_grids(left: list[CellResult], right: list[CellResult], judged: Judge
 
 
 def _compared(left: CellResult | None, right: CellResult | None, key: str, speed: Speed | None) -> dict[str, Any]:
-    """`mark`: whether the right one is less, more, the same, or unknown."""
+    """`mark`: a verdict on times; less, more or same for memory; unknown where one of the two has no such figure."""
     a, b = (value_of(cell, key) if cell else None for cell in (left, right))
     if not left or not right or not a or b is None:
         return {"ratio": None, "mark": "unknown", "reason": ""}
-    if key in ("rtf", "latency"):
-        if speed is not None:
-            return {"ratio": speed.ratio or b / a, "mark": MARKS[speed.verdict], "reason": speed.reason}
-        apart = _apart(a, figures.spread(left), b, figures.spread(right))
-    else:
+    if key not in ("rtf", "latency"):
         least = EXACT if key == "tensors" else LEAST_MEMORY
-        apart = abs(b - a) > least * max(a, b)
-    return {"ratio": b / a, "mark": _mark(a, b, apart), "reason": ""}
-
-
-def _apart(a: float, spread_a: float, b: float, spread_b: float) -> bool:
-    """Whether the intervals around two figures do not meet."""
-    low, high = ((a, spread_a), (b, spread_b)) if a < b else ((b, spread_b), (a, spread_a))
-    return low[0] * (1 + low[1]) < high[0] * (1 - high[1])
-
-
-def _mark(a: float, b: float, apart: bool) -> str:
-    return "same" if not apart else "less" if b < a else "more"
+        mark = "same" if abs(b - a) <= least * max(a, b) else "less" if b < a else "more"
+        return {"ratio": b / a, "mark": mark, "reason": ""}
+    if speed is not None:
+        return {"ratio": speed.ratio or b / a, "mark": speed.verdict, "reason": speed.reason}
+    if left == right:
+        return {"ratio": 1.0, "mark": "same", "reason": ""}
+    halves = [cell.latency_s.half_width if cell.latency_s else None for cell in (left, right)]
+    if halves[0] is None or halves[1] is None or halves[0] >= 1:
+        return {"ratio": b / a, "mark": "unclear", "reason": "too few rounds for a 95 % CI"}
+    ci = b * (1 - halves[1]) / (a * (1 + halves[0])), b * (1 + halves[1]) / (a * (1 - halves[0]))
+    return {"ratio": b / a, "mark": word(ci, THRESHOLD), "reason": ""}
 
 
 def compare_rows(
@@ -124,7 +117,8 @@ def compare_rows(
             before, after = _time(a, key), _time(b, key)
             apart = abs(after - before) > max(noise, LEAST_ROW) * max(before, after)
             apart = apart and abs(after - before) > WORTH_MARKING * whole
-            row |= {"ratio": after / before if before else None, "mark": _mark(before, after, apart)}
+            mark = "same" if not apart else "faster" if after < before else "slower"
+            row |= {"ratio": after / before if before else None, "mark": mark}
         row |= {"left_s": _time(a, key) if a else None, "right_s": _time(b, key) if b else None}
         row |= {"left_own_s": _own(a, key) if a else None, "right_own_s": _own(b, key) if b else None}
         joined.append(row)
@@ -132,12 +126,13 @@ def compare_rows(
 
 
 def noise_of(*cells: CellResult) -> float:
-    """How far times of rows may lie apart by chance: the spreads of the cells, or of their labelled calls."""
+    """How far times of rows may differ by chance: the 95 % CIs of both cells, or the range of their labelled calls."""
     total = 0.0
     for cell in cells:
         calls = ((cell.breakdown or {}).get("overhead") or {}).get("labelled_s") or []
         reach = (max(calls) - min(calls)) / (sum(calls) / len(calls)) / 2 if len(calls) > 1 and sum(calls) else 0.0
-        total += max(figures.spread(cell), reach)
+        half_width = cell.latency_s.half_width if cell.latency_s else None
+        total += max(half_width or 0.0, reach)
     return total
 
 

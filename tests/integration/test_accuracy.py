@@ -299,7 +299,7 @@ def test_a_kill_loses_no_text_and_a_resumed_run_repeats_none(tmp_path: Path) -> 
         {"id": [row[0] for row in rows], "audio": audio, "text": [row[2] for row in rows]}
     )
     table.cast_column("audio", datasets.Audio(sampling_rate=16000)).save_to_disk(tmp_path / "set")
-    recipe = talker.recipe(tmp_path, "{source: set}", overrides="{pause: 0.1}")
+    recipe = talker.recipe(tmp_path, "{source: set, rounds: 1}", overrides="{pause: 0.1}")
     arguments = (recipe, "--trust", "--quiet", "--logdir", tmp_path / "logs", "measure.rounds=1")
     process = program.start(*arguments, start_new_session=True)
     deadline = time.monotonic() + 120

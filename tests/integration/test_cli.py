@@ -18,7 +18,7 @@ from tests.integration.test_bad_input import SHOUT, environment_without_torch
 from tests.program import ROOT, command, processor_seconds, run
 from tests.tiny import RECIPES, SPEECH, recipe_text
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.unit.test_tables import absent, ok, results, unstable
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
 HEAVY = ("torch", "torchaudio", "speechbrain", "transformers")
@@ -40,7 +40,7 @@ def logdir(tmp_path: Path) -> Path:
     """A log folder with one run in it."""
     folder = tmp_path / "logs" / "r" / "20260101-120000-aaaa"
     folder.mkdir(parents=True)
-    made = results(ok(1, 1, 0.1), noisy(2, 1, 0.2, 0.18, "why"), absent(2, 2, "skipped", "too long"))
+    made = results(ok(1, 1, 0.1), unstable(2, 1, 0.2, 0.18, other_processes=1.5), absent(2, 2, "skipped", "too long"))
     ResultsFile(folder, made).write()
     return tmp_path / "logs"
 
@@ -156,7 +156,7 @@ def test_show_prints_the_resolved_recipe_and_the_plan(recipe: Path) -> None:
     text = output("show", recipe)
     assert f"{recipe}: no mistakes." in text
     assert "profiling_dimensions.batch_sizes: [1, 2, 4]" in text
-    assert "measure.rounds: 3" in text  # a default that the file does not name
+    assert "measure.rounds: 10" in text  # a default that the file does not name
     assert "6 cells to measure" in text
     assert "skipped: triangle_only leaves out the heavy corner" in text
 
@@ -237,7 +237,7 @@ def test_report_without_a_name_is_the_latest(logdir: Path) -> None:
 
 def test_report_as_json_gives_the_results(logdir: Path) -> None:
     data = json.loads(output("report", "--logdir", logdir, "--json"))
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert [cell["status"] for cell in data["cells"]] == ["ok", "ok", "skipped"]
 
 
@@ -309,9 +309,10 @@ def test_it_answers_at_once(arguments: list[str], logdir: Path) -> None:
     assert taken < bare + (4.0 if arguments[0] in ("report", "history") else 1.0)
 
 
-def test_a_report_with_all_its_plots_is_two_seconds_of_work(tmp_path: Path) -> None:
-    """Twice that leaves room for a busy machine."""
+def test_a_report_with_all_its_plots_costs_some_imports_of_the_library_that_draws_them(tmp_path: Path) -> None:
+    """benchmarks/report_time.py has the seconds; here a ratio, which a busy machine changes little."""
     ResultsFile(tmp_path, full("float32", "int8")).write()
-    taken = seconds_of_work(*command("report", tmp_path))
+    drawing = best_of_five(sys.executable, "-c", "import matplotlib.figure, matplotlib.backends.backend_agg")
+    taken = best_of_five(*command("report", tmp_path))
     assert len(list(tmp_path.glob("*.svg"))) == len(PLOTS) - 2, "all but those of accuracy and of training"
-    assert taken < 4.0
+    assert taken < 4 * drawing

@@ -17,7 +17,7 @@ from tests import browser as browsers
 from tests.integration.test_bad_input import SHOUT, environment_without_torch
 from tests.program import ROOT, module_recipe, run
 from tests.road import QUICK, Done, go
-from tests.synthetic import GRID, Made, make, save
+from tests.synthetic import GRID, SHARED, STEADY, Made, make, save
 
 Call = Callable[..., tuple[int, str, str]]
 ELSEWHERE = {"host": "board", "cpu": "ARM Cortex"}
@@ -25,12 +25,14 @@ ELSEWHERE = {"host": "board", "cpu": "ARM Cortex"}
 
 @pytest.fixture(scope="module")
 def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of known speed: `same` is `base` again, `slow` has one cell 20 % slower, `int8` is a variant of `both`."""
+    """Runs of known speed: `same` is `base` again, `slow` has one cell 20 % slower, `int8` is a variant of `both`;
+    `shaky` comes from the same machine on a bad day."""
     folder = tmp_path_factory.mktemp("compare") / "logs"
     made = [
-        Made(1, id="base"),
-        Made(2, id="same"),
-        Made(3, id="slow", factors={(1.0, 1): 1.2}, environment={"packages": {"torch": "2.14.0"}}),
+        Made(1, id="base", machine=STEADY),
+        Made(2, id="same", machine=STEADY),
+        Made(9, id="shaky", machine=SHARED),
+        Made(3, id="slow", machine=STEADY, factors={(1.0, 1): 1.2}, environment={"packages": {"torch": "2.14.0"}}),
         Made(4, id="both", variants=("float32", "int8"), factors={"int8": 0.5}),
         Made(5, id="board", environment=ELSEWHERE, gflops=(50.0, 50.0), factors=dict.fromkeys(GRID, 2.0)),
         Made(6, id="other-grid", grid=((9.0, 9),)),
@@ -77,11 +79,14 @@ def test_a_user_reads_which_cell_got_slower_and_what_differs(logdir: Path, tmp_p
     done = run("compare", "base", "slow", "--logdir", logdir, env=environment_without_torch(tmp_path))
     assert done.returncode == 0, done.stderr
     assert SHOUT not in done.stderr
-    assert "Of 8 cells: 1 slower, 7 without a difference." in done.stdout
-    (row,) = [line for line in done.stdout.splitlines() if "**slower**" in line]
+    assert "Of 8 cells: 1 slower, 7 same." in done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if line.endswith(" slower |")]
     assert " 1 s x 1 " in row
     assert "- versions, torch: 2.13.0, then 2.14.0" in done.stdout
     assert "Geometric mean of the ratios: 1.0" in done.stdout
+    assert "Run-to-run floor" in done.stdout
+    assert "measured by doctor on 2026-01-01" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -99,6 +104,26 @@ def test_fail_over_ends_with_3_on_a_regression_alone(call: Call, runs: tuple[str
     assert ("regression: float32 1 s x 1 is" in said) == (status == 3)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("base", "shaky"), 0),
+        (("base", "shaky", "--strict"), 4),
+        (("base", "same", "--strict"), 0),
+        (("base", "slow", "--strict", "--fail-over", "5%"), 3),
+    ],
+)
+def test_strict_ends_with_4_when_a_cell_is_unclear(call: Call, arguments: tuple[str, ...], status: int) -> None:
+    found, _, said = call("compare", *arguments)
+    assert found == status
+    assert ("8 cells unclear: smallest detectable change" in said) == (status == 4)
+
+
+def test_a_wider_threshold_makes_the_same_of_more(call: Call) -> None:
+    assert "8 unclear" in call("compare", "base", "shaky")[1]
+    assert "Of 8 cells: 8 same." in call("compare", "base", "shaky", "--threshold", "20%")[1]
+
+
 def test_variants_of_one_run(call: Call) -> None:
     status, shown, _ = call("compare", "both", "--variants", "float32", "int8")
     assert status == 0
@@ -108,7 +133,7 @@ def test_variants_of_one_run(call: Call) -> None:
 
 def test_several_runs_against_the_first(call: Call) -> None:
     _, shown, _ = call("compare", "base", "same", "slow")
-    assert shown.index("This run: same") < shown.index("No difference in 8 cells") < shown.index("This run: slow")
+    assert shown.index("This run: same") < shown.index("Of 8 cells: 8 same.") < shown.index("This run: slow")
 
 
 def test_across_machines_only_when_asked(call: Call) -> None:
@@ -128,7 +153,7 @@ def test_markdown_has_what_changed_first_and_folds_the_rest(call: Call) -> None:
     _, shown, _ = call("compare", "base", "slow", "--format", "markdown")
     changed, folded = shown.split("<details>")
     assert changed.count("\n|") == 3  # header, rule, the one cell
-    assert folded.count("no difference |") == 7
+    assert folded.count("same |") == 7
 
 
 def test_json_is_the_whole_comparison(call: Call) -> None:
@@ -136,8 +161,8 @@ def test_json_is_the_whole_comparison(call: Call) -> None:
     (other,) = json.loads(shown)["others"]
     cell = next(cell for cell in other["cells"] if (cell["seconds"], cell["batch_size"]) == (1.0, 1))
     assert cell["speed"]["verdict"] == "slower"
-    assert cell["speed"]["ci95"][0] <= 1.2 <= cell["speed"]["ci95"][1]
-    assert json.loads(shown)["settings"]["level"] == 0.01
+    assert cell["speed"]["ci"][0] <= 1.2 <= cell["speed"]["ci"][1]
+    assert json.loads(shown)["settings"]["threshold"] == 0.02
 
 
 def test_the_page_needs_nothing_else_and_shows_the_verdicts(call: Call, tmp_path: Path, browser: Any) -> None:
@@ -173,7 +198,7 @@ BAD = [
     (("base", "same", "--variants", "float32", "int8"), "The run same has no variant `int8`"),
     (("base", "same", "--fail-over", "a lot"), "--fail-over a lot: expected a percentage"),
     (("base", "same", "--fail-over", "-5%"), "expected a percentage"),
-    (("base", "same", "--least", "nan"), "--least nan: expected a percentage"),
+    (("base", "same", "--threshold", "nan"), "--threshold nan: expected a percentage"),
     (("base", "same", "--output", "comparison.docx"), "say --format, or end the name in .md"),
     (("base", "same", "--output", "/proc/no/comparison.md"), "Cannot write /proc/no/comparison.md"),
 ]
@@ -315,7 +340,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     command = [sys.executable, "example.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=_with_root(), timeout=300)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^1 s x 1 (faster|slower|no difference) \d", done.stdout, re.M)
+    assert re.search(r"^1 s x 1 (faster|slower|same|unclear|not judged) \d", done.stdout, re.M)
     assert "peak_memory_process_bytes" in done.stdout
     assert len(list((tmp_path / "logs" / "my-model").iterdir())) == 2
 

@@ -79,7 +79,7 @@ def test_the_time_over_a_set_is_per_second_of_real_speech(tmp_path: Path) -> Non
     shapes_file(tmp_path, lengths)
     more = program.QUICK + "variants: [{name: one}, {name: two, threads: 1}]\n"
     recipe = dataset_recipe(
-        tmp_path, "{source: set.shapes.tsv, batch_size: 2}", arguments="{per_second: 0.05}", more=more
+        tmp_path, "{source: set.shapes.tsv, batch_size: 2, rounds: 2}", arguments="{per_second: 0.05}", more=more
     )
     done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -126,7 +126,7 @@ def test_the_model_hears_the_audio_of_the_set(tmp_path: Path) -> None:
         f"  lengths: counts\n  overrides: {{file: {tmp_path / 'heard.jsonl'}}}\n"
         "profiling_dimensions:\n  audio_mockup_secs: [0.1]\n  batch_sizes: [1]\n"
         "measure: {warmup: 1, min_calls: 5, budget: 0.1, rounds: 1}\n"
-        "dataset: {source: set.jsonl, batch_seconds: 2.1, order: sorted, transcripts: ignore}\n"
+        "dataset: {source: set.jsonl, batch_seconds: 2.1, order: sorted, transcripts: ignore, rounds: 1}\n"
     )
     done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -142,6 +142,19 @@ def test_the_model_hears_the_audio_of_the_set(tmp_path: Path) -> None:
     assert only(program.results_in(tmp_path / "logs"))["audio"] == "its own"
 
 
+@pytest.mark.parametrize(("asked", "rounds"), [("", 3), (", rounds: 1", 1), (", rounds: 4", 4)])
+def test_the_set_has_rounds_of_its_own(tmp_path: Path, asked: str, rounds: int) -> None:
+    """The grid makes two: what it has no round for comes at the end."""
+    shapes_file(tmp_path, [0.1, 0.2])
+    recipe = dataset_recipe(tmp_path, f"{{source: set.shapes.tsv{asked}}}", "Nothing")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = program.results_in(tmp_path / "logs")
+    assert [len(sample["latency_s"]) for sample in only(results)["samples"]] == [rounds, rounds]
+    assert len(only(results)["rounds"]) == rounds
+    assert [len(cell["latency_s"]["rounds"]) for cell in results["cells"]] == [2]
+
+
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
@@ -154,7 +167,7 @@ def test_a_batch_that_dies_fails_alone_and_is_named(tmp_path: Path, what: str, r
     shapes_file(tmp_path, [0.3, 0.1, 0.2, 0.1, 0.4, 0.1])
     recipe = dataset_recipe(
         tmp_path,
-        "{source: set.shapes.tsv, batch_size: 2}",
+        "{source: set.shapes.tsv, batch_size: 2, rounds: 2}",
         "Trouble",
         f"{{what: {what}, at: 0.2}}",
         "measure: {warmup: 1, min_calls: 5, budget: 0.1, limit: 3, rounds: 2}\n",
@@ -256,7 +269,7 @@ def test_an_interrupted_pass_is_kept_and_taken_up(tmp_path: Path) -> None:
         f"pretrained_model:\n  source: heard.Slow\n  type: Module\n  overrides: {{file: {calls}}}\n"
         "profiling_dimensions:\n  audio_mockup_secs: [0.1]\n  batch_sizes: [1]\n"
         "measure: {warmup: 1, min_calls: 5, budget: 0.1, rounds: 1}\n"
-        "dataset: {source: set.shapes.tsv}\n"
+        "dataset: {source: set.shapes.tsv, rounds: 1}\n"
     )
     process = program.start(recipe, "--trust", "--logdir", tmp_path / "logs", "--quiet")
     deadline = time.monotonic() + 120

@@ -174,7 +174,9 @@ def test_accuracy_beside_speed(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_comparing_runs(checkout: Path) -> None:
-    _, _, two_runs, within, *_, example = follow(blocks("comparing.md"), checkout)
+    sides, _, _, two_runs, within, *_, example = follow(blocks("comparing.md"), checkout)
+    assert "B: my-model.yaml with pretrained_model.overrides.layers=1" in sides
+    assert "Of 2 cells: 2 faster." in sides
     assert ("- threads, small: " in two_runs) == (len(allowed_cpus()) > 1)
     assert "Within this run: small is the baseline, large against it" in within
     assert "**Speed - small to large**" in within
@@ -186,21 +188,33 @@ def test_comparing_runs(checkout: Path) -> None:
     assert ", 1 thread " in hardware
 
 
+@pytest.mark.slow
+def test_is_my_machine_fit(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a state folder of its own: the floor of a machine that is busy with tests is not worth keeping."""
+    monkeypatch.setenv("SPEECH_PROFILER_STATE", str(checkout / "state"))
+    (answer,) = follow(blocks("is-my-machine-fit.md"), checkout)
+    assert answer.split(":")[0] in ("Fit for measuring", "Usable with care", "Not fit for measuring")
+    shown = (ROOT / "docs/is-my-machine-fit.md").read_text()
+    names = re.findall(r"(?m)^(?:ok|warn|bad|unknown) +([\w -]+?)  ", answer)
+    assert len(names) > 15
+    assert all(f"| {name} |" in shown for name in names if not name.startswith("GPU")), names
+    assert (checkout / "state").is_dir()
+
+
 def test_the_workflow_of_the_guide_is_one_that_our_command_line_takes() -> None:
     """Valid YAML of the expected shape, and every command of ours in it has options that exist."""
     (text,) = [block.text for block in blocks("comparing.md") if "pull_request" in block.text]
     workflow = YAML(typ="safe", pure=True).load(text)
     assert workflow["on"] == "pull_request"
-    steps = workflow["jobs"]["compare"]["steps"]
+    steps = workflow["jobs"]["ab"]["steps"]
     assert all("uses" in step or "run" in step for step in steps)
     lines = [line.strip() for step in steps for line in step.get("run", "").splitlines()]
     ours = [shlex.split(line)[1:] for line in lines if line.startswith("speech-profiler")]
-    assert len(ours) == 2
-    for given in ours:
-        command = import_module(f"profiler.cli.{given[0] if given[0] == 'compare' else 'run'}")
-        parser = argparse.ArgumentParser()
-        command.add_arguments(parser)
-        parser.parse_intermixed_args(given[1:] if given[0] == "compare" else given)
+    ((name, *given),) = ours
+    assert name == "ab"
+    parser = argparse.ArgumentParser()
+    import_module(f"profiler.cli.{name}").add_arguments(parser)
+    assert parser.parse_intermixed_args(given).rev == "$BASE"
 
 
 def followed_above() -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -11,27 +12,116 @@ from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
 from profiler.execution.settings import allowed_cpus
 from profiler.execution.workers import Workers
+from profiler.measure.statistics import estimate
+from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
+from profiler.results import Latency, Results
 from tests import program
 from tests.tiny import SPEECH
 
 
-def test_samples_come_from_two_rounds_in_another_order(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Sleeper", seconds="[0.1, 0.2, 0.3]", batches="[1, 2]")
+class Noting(Display):
+    """Notes which cell was visited in which round."""
+
+    def __init__(self) -> None:
+        self.visits: list[tuple[int, Cell]] = []
+        self.notes: list[str] = []
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        self.visits.append((number, cell))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def measure(recipe: Path, logdir: Path, display: Display | None = None) -> Results:
+    return Execution(load_recipe(recipe, trust=True), Options(logdir=logdir), display or Display()).execute()
+
+
+def test_every_round_visits_all_cells_of_all_variants_in_another_order(tmp_path: Path) -> None:
+    more = (
+        "measure: {rounds: 6, warmup: 1, max_calls: 1, budget: 0.1, operations: false}\n"
+        "trace: {breakdown: false}\nvariants: [{name: one}, {name: two, threads: 1}]\n"
+    )
+    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1, 0.2, 0.3]", batches="[1, 2]", more=more)
+    noting = Noting()
+    results = measure(recipe, tmp_path / "logs", noting)
+    orders = [[cell for visited, cell in noting.visits if visited == number] for number in range(6)]
+    assert all(len(order) == len(set(order)) == 12 for order in orders)
+    assert len({tuple(order) for order in orders}) == 6
+    assert any(len({cell.variant for cell in order[:6]}) == 2 for order in orders[1:]), (
+        "variants take turns within a round"
+    )
+    assert results.run.rounds >= 6
+    assert all(cell.latency_s is not None and len(cell.latency_s.rounds) >= 6 for cell in results.cells)
+
+
+def test_the_figure_is_the_median_over_rounds_with_its_interval(tmp_path: Path) -> None:
+    more = "measure: {rounds: 6, warmup: 1, budget: 0.5}\n"
+    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.005}", "[0.1]", "[1]", more)
     done = program.run(recipe, "--trust", "--logdir", tmp_path)
     results = program.results_in(tmp_path)
-    lines = [line.split("] ")[1].split(":")[0] for line in done.stderr.splitlines() if line.startswith("[")]
-    first, second = lines[:6], lines[6:]
-    assert sorted(first) == sorted(second), "every cell is measured in both rounds"
-    assert first != second
-    for cell in results["cells"]:
-        latency = cell["latency_s"]
-        assert len(latency["rounds"]) == 2
-        assert min(latency["rounds"]) >= 5
-        assert latency["n"] == len(latency["samples"]) == sum(latency["rounds"])
-        assert latency["stopped_by"] in ("width", "budget")
-        assert latency["ci95"][0] <= latency["median"] <= latency["ci95"][1]
-    assert results["run"]["resolved"]["measure"]["seed"] == 0
+    (cell,) = results["cells"]
+    latency = cell["latency_s"]
+    assert len(latency["rounds"]) == results["run"]["rounds"] >= 6
+    assert max(latency["rounds"]) <= 5
+    assert latency["n"] == len(latency["samples"]) == len(latency["cpu"]) == sum(latency["rounds"])
+    found = Latency.model_validate(latency)
+    assert latency["median"] == statistics.median(found.round_medians)
+    low, high = latency["ci95"]
+    assert low <= latency["median"] <= high
+    assert (low, high) == estimate(found.by_round).ci95
+    assert cell["rtf"] == pytest.approx(latency["median"] / 0.1)
+    assert f"Stopped after {results['run']['rounds']} rounds" in done.stderr
+    assert latency["stopped_by"] == results["run"]["stopped_by"] in ("width", "budget")
+
+
+def test_a_run_goes_on_with_an_unstable_cell_and_says_when_its_time_is_spent(tmp_path: Path) -> None:
+    """Its calls take anything from one to nine milliseconds: no number of rounds makes it stable in a second."""
+    more = "measure: {rounds: 6, warmup: 1, max_calls: 1, budget: 0.5, width: 0.001}\n"
+    recipe = program.module_recipe(tmp_path, "Chancy", seconds="[0.1]", batches="[1]", more=more)
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    results = program.results_in(tmp_path)
+    (cell,) = results["cells"]
+    assert results["run"]["stopped_by"] == "budget"
+    assert len(cell["latency_s"]["rounds"]) > 6
+    assert cell["verdict"] == "unstable"
+    assert cell["work_s"]["time"] >= 0.5
+    assert "the time is spent (measure.budget); 1 of 1 cells are still wider than wanted" in done.stderr
+    half = Latency.model_validate(cell["latency_s"]).half_width
+    assert half is not None
+    assert f" ~{half:.0%} " in done.stdout
+
+
+def test_a_run_ends_once_every_cell_is_as_narrow_as_wanted_and_it_has_lasted_long_enough(tmp_path: Path) -> None:
+    """The time for one cell is half a second; a run of one lasts as long as one of six."""
+    more = "measure: {rounds: 6, warmup: 1, budget: 0.5, width: 0.9}\n"
+    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.01}", "[0.1]", "[1]", more)
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    results = program.results_in(tmp_path)
+    (cell,) = results["cells"]
+    assert results["run"]["stopped_by"] == cell["latency_s"]["stopped_by"] == "width"
+    assert cell["verdict"] == "stable"
+    assert len(cell["latency_s"]["rounds"]) > 6
+    assert "the 95 % CI of every cell is as narrow as wanted" in done.stderr
+
+
+def test_a_quick_look_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
+    (cell,) = program.results_in(tmp_path)["cells"]
+    assert cell["latency_s"]["ci95"] is None
+    assert len(cell["latency_s"]["rounds"]) == 2
+    assert "1 of 1 cells: 2 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in done.stdout
+
+
+def test_cpu_time_is_recorded_beside_wall_time(tmp_path: Path) -> None:
+    """A model that sleeps uses none."""
+    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.03}", "[0.1]", "[1]")
+    program.run(recipe, "--trust", "--logdir", tmp_path)
+    (cell,) = program.results_in(tmp_path)["cells"]
+    assert cell["latency_s"]["min"] >= 0.03
+    assert min(cell["latency_s"]["cpu"]) < 0.003
 
 
 def test_known_costs_come_out(tmp_path: Path) -> None:
@@ -53,11 +143,13 @@ def test_known_costs_come_out(tmp_path: Path) -> None:
 
 
 def test_a_model_that_caches_is_found_out(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Caching", seconds="[0.1]", batches="[1]")
+    more = "measure: {rounds: 10, warmup: 1, budget: 0.5, width: 0.9}\n"
+    recipe = program.module_recipe(tmp_path, "Caching", seconds="[0.1]", batches="[1]", more=more)
     done = program.run(recipe, "--trust", "--logdir", tmp_path)
     (cell,) = program.results_in(tmp_path)["cells"]
+    assert cell["disturbances"]["caching"] < 0.5
     assert any("caches results" in reason for reason in cell["verdict_reasons"])
-    assert "caches results" in done.stdout
+    assert "1 of 1 cells: a repeated input took" in done.stdout
 
 
 def test_padding_spreads_lengths_and_is_reported(tmp_path: Path) -> None:
@@ -108,7 +200,7 @@ def test_a_fresh_worker_is_used_where_a_fork_is_not_possible(tmp_path: Path, mon
     """As on a GPU, which is not here: the only thing replaced is the answer to whether the device can be forked."""
     monkeypatch.setattr(Device, "can_fork", property(lambda self: False))
     recipe = program.module_recipe(tmp_path, "Sleeper", seconds="[0.1]", batches="[1]", more="measure: {rounds: 1}\n")
-    results = Execution(load_recipe(recipe, trust=True), Options(logdir=tmp_path / "logs"), Display()).execute()
+    results = measure(recipe, tmp_path / "logs")
     (cell,) = results.cells
     assert cell.status == "ok"
     assert cell.latency_s is not None
@@ -123,7 +215,7 @@ def test_shares_follow_a_better_peak_seen_at_the_end(tmp_path: Path, monkeypatch
         Workers, "reference", lambda *_: {"gflops": next(speeds), "gb_per_s": 10.0, "threads": len(allowed_cpus())}
     )
     recipe = program.module_recipe(tmp_path, "Threaded", seconds="[0.1, 0.2]", batches="[1]")
-    Execution(load_recipe(recipe, trust=True), Options(logdir=tmp_path / "logs"), Display()).execute()
+    measure(recipe, tmp_path / "logs")
     results = program.results_in(tmp_path / "logs")
     assert [cell["operations"]["peak_gflops"] for cell in results["cells"]] == [1e6, 1e6]
     assert all(cell["operations"]["share_of_peak"] < 1 for cell in results["cells"])
@@ -141,8 +233,7 @@ def test_every_round_notes_how_long_threads_take_to_hand_over(tmp_path: Path) ->
     program.run(recipe, "--trust", "--logdir", tmp_path)
     one, two = program.results_in(tmp_path)["cells"]
     assert [state.get("handoff_s") for state in one["conditions"]] == [None, None], "nobody to hand over to"
-    assert [len(state["handoff_s"]) for state in two["conditions"]] == [2, 2], "before and after"
-    assert all(value > 0 for state in two["conditions"] for value in state["handoff_s"])
+    assert [state["handoff_s"] > 0 for state in two["conditions"]] == [True, True]
 
 
 def test_the_environment_is_recorded(tmp_path: Path) -> None:

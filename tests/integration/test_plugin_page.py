@@ -63,7 +63,7 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seconds="[0.2, 0.4]",
         batches="[1, 2]",
         grid="  triangle_only: true\n  export_logs: true\n",
-        more="measure: {rounds: 3, warmup: 1, min_calls: 9, budget: 0.1}\n" + VARIANTS,
+        more="measure: {rounds: 6, warmup: 1, budget: 0.1}\n" + VARIANTS,
     )
     with (folder / "modules.py").open("a") as file:
         file.write(LISTENING)
@@ -83,14 +83,16 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _spoil(run: Path, whole: Path) -> None:
-    """A failed cell, a doubtful one, a truncated trace."""
+    """A failed cell, an unstable one, a truncated trace."""
     results = json.loads((run / "results.json").read_text())
     for one in results["cells"]:
         if one["variant"] == "quick" and (one["seconds"], one["batch_size"]) == (0.2, 2):
             one |= {"status": "failed", "reason": "The process was killed.", "rtf": None, "latency_s": None}
             one |= {"breakdown": None, "peak_memory_bytes": None, "verdict": None}
         if one["variant"] == "quick" and (one["seconds"], one["batch_size"]) == (0.2, 1):
-            one |= {"verdict": "noisy", "spread": 0.4, "verdict_reasons": ["Somebody compiled a kernel."]}
+            median = one["latency_s"]["median"]
+            one["latency_s"]["ci95"] = [0.8 * median, 1.4 * median]
+            one |= {"verdict": "unstable", "verdict_reasons": ["Somebody compiled a kernel."]}
         if one["variant"] == "slow" and one["status"] == "ok":
             for row in one["breakdown"]["labels"]:
                 row["name"] = row["name"].replace("head", "tail")
@@ -347,7 +349,7 @@ def test_side_by_side_marks_a_known_difference(page: Page, run: str) -> None:
     """Each part of the slow variant takes five times as long; memory is the same."""
     page.open(run=run, **CHOSEN)
     page.click("[data-beside]")
-    page.until(lambda: page.one("[data-grid='rtf'] [data-cell='0.2s_x1']").get_attribute("data-mark") == "more")
+    page.until(lambda: page.one("[data-grid='rtf'] [data-cell='0.2s_x1']").get_attribute("data-mark") == "slower")
     ratio = page.text("[data-grid='rtf'] [data-cell='0.2s_x1'] .mark").split()[0]
     assert float(ratio.removeprefix(TIMES)) > 2
     assert page.one("[data-grid='tensors'] [data-cell='0.2s_x1']").get_attribute("data-mark") == "same"
@@ -356,7 +358,7 @@ def test_side_by_side_marks_a_known_difference(page: Page, run: str) -> None:
     assert marks["encoder"].startswith("slower")
     page.choose("Right variant", "quick")  # beside itself
     page.until(lambda: page.one("[data-grid='rtf'] [data-cell='0.2s_x1']").get_attribute("data-mark") == "same")
-    page.until(lambda: not page.all("[data-table] .row-more, [data-table] .row-less"))
+    page.until(lambda: not page.all("[data-table] .row-slower, [data-table] .row-faster"))
     page.choose("Right run", f"copies/{ODD}")
     page.until(lambda: urllib.parse.quote(ODD, safe="!'()*") in page.link)
     page.says(ODD)
@@ -368,11 +370,11 @@ def test_side_by_side_marks_a_known_difference(page: Page, run: str) -> None:
     assert "right only" in marks["tail"]
 
 
-def test_doubtful_and_failed_cells_say_why(page: Page) -> None:
+def test_unstable_and_failed_cells_say_why(page: Page) -> None:
     page.open(run="copies/spoiled", variant="quick", cell="0.2s_x1")
-    doubtful = page.one("[data-grid='rtf'] [data-cell='0.2s_x1']")
-    assert "~40%" in doubtful.text
-    assert "doubtful" in str(doubtful.get_attribute("class"))
+    unstable = page.one("[data-grid='rtf'] [data-cell='0.2s_x1']")
+    assert "~40%" in unstable.text
+    assert "unstable" in str(unstable.get_attribute("class"))
     page.says("Somebody compiled a kernel.")
     assert page.one("[data-status]").text == "running"
     page.click("[data-tab='trace']")

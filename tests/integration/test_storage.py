@@ -28,7 +28,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_loses_nothing_that_was_measured(tmp_path: Path, small_disk: Path) -> None:
     recipe = program.module_recipe(
-        tmp_path, "Sleeper", "{per_second: 1.0}", "[0.1, 0.2, 0.3]", "[1]", "measure: {warmup: 1, budget: 0.5}\n"
+        tmp_path,
+        "Sleeper",
+        "{per_second: 0.5}",
+        "[0.1, 0.2, 0.3]",
+        "[1]",
+        "measure: {warmup: 1, budget: 0.5, rounds: 3}\n",
     )
     process = program.start(recipe, "--trust", "--logdir", small_disk / "logs")
     deadline = time.monotonic() + 60
@@ -57,7 +62,12 @@ def test_a_full_disk_loses_nothing_that_was_measured(tmp_path: Path, small_disk:
 
 def test_a_log_folder_that_vanishes_ends_with_a_message(tmp_path: Path) -> None:
     recipe = program.module_recipe(
-        tmp_path, "Sleeper", "{per_second: 1.0}", "[0.1, 0.2, 0.3]", "[1]", "measure: {warmup: 1, budget: 0.5}\n"
+        tmp_path,
+        "Sleeper",
+        "{per_second: 0.5}",
+        "[0.1, 0.2, 0.3]",
+        "[1]",
+        "measure: {warmup: 1, budget: 0.5, rounds: 3}\n",
     )
     process = program.start(recipe, "--trust", "--logdir", tmp_path / "logs")
     deadline = time.monotonic() + 60

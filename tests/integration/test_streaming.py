@@ -129,9 +129,9 @@ def timing(times: list[float]) -> dict[str, Any]:
     return {
         "figures": {
             "samples": [0.5, 0.6],
+            "cpu": [0.9, 1.0],
             "device_samples": [],
             "warmup": [0.7],
-            "stopped_by": "budget",
             "chunks": chunk_figures(chunks_of(times), seed=0),
         },
         "input": {"seconds_of_audio": 1.0, "share_of_padding": 0.0},

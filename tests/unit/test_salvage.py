@@ -63,11 +63,11 @@ def test_without_the_run_itself_nothing_is_shown(file: Path, share: float) -> No
 def test_a_newer_schema_is_not_guessed_at(file: Path) -> None:
     text = (
         file.read_text()
-        .replace('"schema": 1', '"schema": 7')
+        .replace('"schema": 2', '"schema": 7')
         .replace('"profiler_version": ""', '"profiler_version": "9.1"')
     )
     file.write_text(text)
-    with pytest.raises(UserError, match=r"schema 7; this version reads 1 to 1.*written by version 9\.1"):
+    with pytest.raises(UserError, match=r"schema 7; this version reads 1 to 2.*written by version 9\.1"):
         read_as_much(file)
 
 

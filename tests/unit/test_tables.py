@@ -32,7 +32,7 @@ def ok(seconds: float, batch: int, rtf: float, half_width: float = 0.001, memory
             ci95=ends,
             n=10,
             samples=[median] * 10,
-            rounds=[5, 5],
+            rounds=[1] * 10,
             warmup=[median],
             stopped_by="width",
         ),
@@ -44,9 +44,10 @@ def ok(seconds: float, batch: int, rtf: float, half_width: float = 0.001, memory
     )
 
 
-def noisy(seconds: float, batch: int, rtf: float, half_width: float, *reasons: str) -> CellResult:
+def unstable(seconds: float, batch: int, rtf: float, half_width: float, **disturbances: float) -> CellResult:
     cell = ok(seconds, batch, rtf, half_width)
-    cell.verdict, cell.verdict_reasons = "noisy", list(reasons)
+    cell.verdict, cell.disturbances = "unstable", disturbances
+    cell.verdict_reasons = [warnings.sentence(*each) for each in disturbances.items()]
     return cell
 
 
@@ -124,24 +125,50 @@ def test_cells_that_are_skipped_for_one_reason_share_a_line() -> None:
     assert text.count(reason) == 1
 
 
-def test_a_figure_that_is_not_stable_is_marked_in_its_place() -> None:
-    text = render(results(ok(1, 1, 0.1), noisy(2, 1, 0.1234, 0.18, "Other processes used 1.5 CPUs meanwhile.")))
+def test_an_unstable_figure_is_marked_in_its_place() -> None:
+    text = render(results(ok(1, 1, 0.1), unstable(2, 1, 0.1234, 0.18, other_processes=1.5)))
     rows = table(text, "Real-time factor")
     assert rows[1][1] == "0.100"
     assert rows[2][1] == "0.12 ~18%"
     assert table(text, "Latency of one call")[2][1].endswith("~18%")
-    assert "~ marks a figure that is not stable" in text
-    assert "- 2 s x 1: Other processes used 1.5 CPUs meanwhile." in text
+    assert "~ marks an unstable figure: its 95 % CI is wider than wanted" in text
 
 
-def test_without_noise_there_is_no_talk_of_it() -> None:
+def test_a_figure_of_too_few_rounds_is_marked_without_a_width() -> None:
+    cell = unstable(1, 1, 0.1234, 0.18, too_few_rounds=3)
+    assert cell.latency_s is not None
+    cell.latency_s.ci95 = None
+    text = render(results(cell))
+    assert table(text, "Real-time factor")[1][1] == "0.123 ~"
+    assert "- 1 of 1 cells: 3 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in text
+
+
+def test_what_disturbed_several_cells_is_said_once_with_the_worst_figure() -> None:
+    text = render(
+        results(
+            ok(1, 1, 0.1),
+            unstable(2, 1, 0.1, 0.18, other_processes=0.4),
+            unstable(4, 1, 0.1, 0.18, other_processes=1.5, stolen=0.3),
+            absent(8, 1, "failed", "it died"),
+        )
+    )
+    said = [line for line in text.splitlines() if line.startswith("- ") and "cells:" in line]
+    assert said == [
+        "- 2 of 3 cells: other processes used up to 1.5 CPUs meanwhile.",
+        "- 1 of 3 cells: the hypervisor took up to 0.30 CPUs away (steal).",
+    ]
+
+
+def test_stable_figures_are_not_marked() -> None:
     assert "~" not in render(results(ok(1, 1, 0.1)))
 
 
 def test_a_stable_figure_that_is_too_good_is_remarked_on() -> None:
     cell = ok(1, 1, 0.1)
-    cell.verdict_reasons = [warnings.caching(0.3)]
-    assert "1 s x 1: A repeated input took 30% of the time" in render(results(cell))
+    cell.disturbances = {"caching": 0.3}
+    text = render(results(cell, ok(2, 1, 0.1)))
+    assert "- 1 of 2 cells: a repeated input took 30% of the time of a new one" in text
+    assert "~" not in text
 
 
 def test_every_title_names_model_variant_and_weights() -> None:
@@ -235,7 +262,7 @@ def test_every_table_is_a_whole_markdown_table() -> None:
     text = render(
         results(
             ok(1, 1, 0.1),
-            noisy(1, 2, 0.2, 0.1, "a | b"),
+            unstable(1, 2, 0.2, 0.1, other_processes=1.5),
             absent(2, 1, "failed", "RuntimeError: x | y"),
             absent(2, 2, "skipped", "z"),
             ok(4, 1, 0.3),
@@ -250,14 +277,16 @@ def test_every_table_is_a_whole_markdown_table() -> None:
 
 
 def test_a_table_stands_apart_from_the_text_around_it() -> None:
-    lines = render(results(ok(1, 1, 0.1), noisy(2, 1, 0.2, 0.1, "why"), absent(2, 2, "failed", "x"))).splitlines()
+    lines = render(
+        results(ok(1, 1, 0.1), unstable(2, 1, 0.2, 0.1, other_processes=1.5), absent(2, 2, "failed", "x"))
+    ).splitlines()
     for before, line in itertools.pairwise(lines):
         if before.startswith("|") != line.startswith("|"):
             assert "" in (before, line)
 
 
 def test_tables_md_has_the_text_of_the_terminal(tmp_path: Path) -> None:
-    made = results(ok(1, 1, 0.1), noisy(2, 1, 0.2, 0.1, "why"))
+    made = results(ok(1, 1, 0.1), unstable(2, 1, 0.2, 0.1, other_processes=1.5))
     assert markdown.write(made, tmp_path) == tmp_path / "tables.md"
     assert (tmp_path / "tables.md").read_text() == render(made)
 

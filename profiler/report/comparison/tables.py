@@ -1,9 +1,12 @@
-"""A comparison as tables: one row a cell, one a variant. The same in all formats."""
+"""A comparison as tables: one row per cell, one per variant. The same in all formats."""
 
 from __future__ import annotations
 
-from profiler.comparison.result import CellComparison, Change, RunComparison
-from profiler.report.comparison.words import MARKS, change_text, ratio_text
+from profiler.comparison.paired import SLOW_CALLS
+from profiler.comparison.result import CellComparison, RunComparison
+from profiler.measure.statistics import relative_half_width
+from profiler.metrics import Change
+from profiler.report.comparison.words import change_text, ratio_text, share_text
 from profiler.report.table import Table
 from profiler.units import seconds_text, significant
 
@@ -11,31 +14,53 @@ SAME = 0.01  # memory and energy that differ by less are called the same
 
 
 def speed_table(other: RunComparison, cells: list[CellComparison], title: str = "Speed") -> Table:
-    """Times of both runs, the ratio with its interval, and the verdict; below, why some are not called different."""
+    """Figures of both runs, the ratio with its CI, and the verdict; below, why some are not called different."""
     names = list(dict.fromkeys(cell.variants for cell in other.cells))
     several = len(names) > 1
     measures = list(dict.fromkeys(name for cell in cells for name in cell.speed.normalised))
-    header = (["variant"] if several else []) + ["audio x batch", "baseline", "this run", "ratio [95 %]"]
-    header += [*measures, "verdict"]
+    header = ["variant"] if several else []
+    sides = ("A", "B") if all(cell.variants[0][:1] == "A" and cell.variants[1][:1] == "B" for cell in cells) else ()
+    header += ["cell", *(sides or ("baseline", "this run")), f"ratio [{_interval_name(cells)}]", *measures, "verdict"]
     rows = []
     for cell in cells:
         row = [_variants(cell.variants)] if several else []
         row += [cell.label, *(_latency(cell, side) for side in (0, 1)), ratio_text(cell.speed)]
         at_equal = cell.speed.normalised
         row += [significant(at_equal[name], 3) if name in at_equal else "" for name in measures]
-        rows.append([*row, MARKS[cell.speed.verdict]])
+        rows.append([*row, cell.speed.verdict])
     if not several and names and names[0][0] != names[0][1]:
         title += f" - {_variants(names[0])}"
-    return Table(title, header, rows, _reasons(cells, several))
+    remarks = ([other.different_models] if other.different_models else []) + _reasons(cells, several)
+    return Table(title, header, rows, remarks + _slow_calls(cells, several))
+
+
+def _interval_name(cells: list[CellComparison]) -> str:
+    """'95 % CI', where all cells have the same."""
+    confidences = {cell.speed.confidence for cell in cells if cell.speed.ci}
+    return f"{100 * confidences.pop():g} % CI" if len(confidences) == 1 else "CI"
+
+
+def _slow_calls(cells: list[CellComparison], several: bool) -> list[str]:
+    """Cells whose slow calls changed otherwise than the typical one, or alone."""
+    found = []
+    for cell in cells:
+        slow = cell.speed.slow_calls
+        alone = cell.speed.reason == SLOW_CALLS
+        if slow and slow.verdict in ("slower", "faster") and (alone or slow.verdict != cell.speed.verdict):
+            found.append(f"- {_cell_name(cell, several)}: slow calls (p90) {ratio_text(slow)}, {slow.verdict}.")
+    return found
+
+
+def _cell_name(cell: CellComparison, several: bool) -> str:
+    return f"{_variants(cell.variants)} {cell.label}" if several else cell.label
 
 
 def _reasons(cells: list[CellComparison], several: bool) -> list[str]:
     """Each reason once, with the cells that it holds for."""
     by_reason: dict[str, list[str]] = {}
     for cell in cells:
-        if cell.speed.reason:
-            name = f"{_variants(cell.variants)} {cell.label}" if several else cell.label
-            by_reason.setdefault(cell.speed.reason, []).append(name)
+        if cell.speed.reason and cell.speed.reason != SLOW_CALLS:
+            by_reason.setdefault(cell.speed.reason, []).append(_cell_name(cell, several))
     return [
         f"- {'all cells' if len(names) == len(cells) > 1 else ', '.join(names)}: {reason.rstrip('.')}."
         for reason, names in by_reason.items()
@@ -46,26 +71,31 @@ def _latency(cell: CellComparison, side: int) -> str:
     value = cell.latency_s[side]
     if cell.status[side] != "ok":
         return cell.status[side]
-    return "n/a" if value is None else seconds_text(value)
+    if value is None:
+        return "n/a"
+    half = relative_half_width(value, cell.latency_ci95[side])
+    return seconds_text(value) + ("" if half is None else f" ±{share_text(half).replace(' ', '')}")
 
 
-def beside_table(other: RunComparison, cells: list[CellComparison]) -> Table | None:
+def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Table | None:
     """Memory and energy of the cells; what is the same in all of them is said below. None where there is neither."""
-    changes = [change for cell in cells for change in cell.beside]
-    names = list(dict.fromkeys(change.name for change in changes))
+    changes = [change for cell in cells for change in cell.other_metrics]
+    names = list(dict.fromkeys(change.title for change in changes))
     if not names:
         return None
-    same = [name for name in names if all(_is_same(change) for change in changes if change.name == name)]
+    same = [name for name in names if all(_is_same(change) for change in changes if change.title == name)]
     shown = [name for name in names if name not in same]
     several = len({cell.variants for cell in other.cells}) > 1
     rows = []
     for cell in cells if shown else []:
-        found = {change.name: change_text(change) for change in cell.beside}
+        found = {change.title: change_text(change) for change in cell.other_metrics}
         row = [_variants(cell.variants)] if several else []
         rows.append([*row, cell.label, *(found.get(name, "not measured") for name in shown)])
-    table = Table("Memory and energy", [*(["variant"] if several else []), "audio x batch", *shown], rows)
+    table = Table("Memory and energy", [*(["variant"] if several else []), "cell", *shown], rows)
     if same:
-        table.remarks.append(f"The same within {SAME:.0%} in all cells: {', '.join(same)}.")
+        table.remarks.append(
+            f"Same within {share_text(SAME)}: {', '.join(name[0].lower() + name[1:] for name in same)}."
+        )
     return table
 
 
@@ -74,13 +104,13 @@ def _is_same(change: Change) -> bool:
 
 
 def variants_table(other: RunComparison) -> Table | None:
-    """Size, parameters, error rates: a row a variant."""
-    names = list(dict.fromkeys(change.name for each in other.variants for change in each.figures))
+    """Size, parameters, error rates: one row per variant."""
+    names = list(dict.fromkeys(change.title for each in other.variants for change in each.metrics))
     if not names:
         return None
     rows = []
     for each in other.variants:
-        found = {change.name: change_text(change) for change in each.figures}
+        found = {change.title: change_text(change) for change in each.metrics}
         rows.append([_variants(each.variants), *(found.get(name, "not measured") for name in names)])
     return Table("Size and accuracy", ["variant", *names], rows)
 

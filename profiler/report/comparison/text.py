@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from profiler.comparison.result import Comparison, RunComparison
 from profiler.report.comparison import words
-from profiler.report.comparison.tables import beside_table, speed_table, variants_table
+from profiler.report.comparison.tables import other_metrics_table, speed_table, variants_table
 
 
 def render_terminal(comparison: Comparison) -> str:
     """Everything, one run after another."""
-    parts = [f"Baseline: {words.run_text(comparison.baseline)}"]
+    parts = [words.baseline_text(comparison)]
     for other in comparison.others:
         parts.append(words.runs_text(comparison, other))
         parts.append("\n".join(words.answer(other)))
         parts += _tables(other)
-        parts.append("\n".join(words.differences_text(other.differences)))
+        parts.append(words.floor_text(other))
+        parts.append("" if comparison.about else "\n".join(words.differences_text(other.differences)))
         parts += words.incomplete_text(other)
     parts.append(words.how_decided(comparison))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -22,7 +23,7 @@ def render_terminal(comparison: Comparison) -> str:
 
 def render_markdown(comparison: Comparison) -> str:
     """For a comment on a pull request."""
-    parts = ["### Speed against the baseline", f"Baseline: {words.run_text(comparison.baseline)}"]
+    parts = ["### Speed against the baseline", words.baseline_text(comparison)]
     for other in comparison.others:
         parts.append(words.runs_text(comparison, other))
         parts.append(
@@ -31,7 +32,8 @@ def render_markdown(comparison: Comparison) -> str:
         changed = other.called("slower") + other.called("faster") + other.newly_failed
         if changed:
             parts.append(speed_table(other, changed, "What changed").markdown())
-        parts.append("\n".join(words.differences_text(other.differences)))
+        parts.append(words.floor_text(other))
+        parts.append("" if comparison.about else "\n".join(words.differences_text(other.differences)))
         parts += words.incomplete_text(other)
         parts.append(_folded(f"All {len(other.cells)} cells, memory, size", "\n\n".join(_tables(other))))
     parts.append(f"<sub>{words.how_decided(comparison)}</sub>")
@@ -39,7 +41,7 @@ def render_markdown(comparison: Comparison) -> str:
 
 
 def _tables(other: RunComparison) -> list[str]:
-    tables = [speed_table(other, other.cells), beside_table(other, other.cells), variants_table(other)]
+    tables = [speed_table(other, other.cells), other_metrics_table(other, other.cells), variants_table(other)]
     return [table.markdown() for table in tables if table is not None]
 
 

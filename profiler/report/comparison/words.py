@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from profiler.comparison.result import Change, Comparison, Difference, RunComparison, RunName, Speed
+from profiler.comparison.result import CellComparison, Comparison, Ratio, RunComparison, RunName, Speed, Verdict
+from profiler.differences import Difference
+from profiler.metrics import Change
 from profiler.units import bytes_text, seconds_text, significant
 
-MARKS = {"slower": "**slower**", "faster": "**faster**", "no difference": "no difference", "not judged": "not judged"}
-RESTLESS = 1.2  # where not even that could be seen, `no difference` would say too much
+WORDS: tuple[Verdict, ...] = ("slower", "faster", "same", "unclear")
+GUIDE = "docs/comparing.md"
+NARROW = 1.1  # a CI whose ends differ by less has three decimals
 LISTED = 12  # differences that are spelled out; more are counted
 
 
@@ -20,8 +23,17 @@ def run_text(run: RunName) -> str:
     return f"{run.id} ({', '.join(parts)})"
 
 
+def baseline_text(comparison: Comparison) -> str:
+    """What is compared: a run with others, or A with B."""
+    if comparison.about:
+        return "  \n".join(f"{side}: {text}" for side, text in comparison.about.items())
+    return f"Baseline: {run_text(comparison.baseline)}"
+
+
 def runs_text(comparison: Comparison, other: RunComparison) -> str:
     """Which run is compared with the baseline; or which variants, within one run."""
+    if comparison.about:
+        return ""
     if other.run.id != comparison.baseline.id:
         return f"This run: {run_text(other.run)}"
     return (
@@ -30,36 +42,41 @@ def runs_text(comparison: Comparison, other: RunComparison) -> str:
 
 
 def headline(other: RunComparison) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence: 'Of 9 cells: 1 slower, 6 same, 2 unclear (smallest detectable change 8 %).'"""
     if not other.judged:
-        return (
-            "Speed is not judged: the runs come from different machines. --across-machines compares them all the same."
-        )
-    judged = [cell for cell in other.cells if cell.speed.verdict != "not judged"]
-    slower, faster = other.called("slower"), other.called("faster")
+        return "Speed is not judged: the runs come from different machines. --across-machines judges it all the same."
+    counts = {verdict: len(other.called(verdict)) for verdict in WORDS}
+    judged = sum(counts.values())
     if not judged:
         return f"No cell could be judged, of {len(other.cells)}."
-    if not slower and not faster:
-        least = min((cell.speed.detectable or 0.0) for cell in judged)
-        if least > RESTLESS:
-            return (
-                f"No difference could be shown in {_cells(len(judged))}: rounds lie so far apart that the most precise "
-                f"would have shown none below {percent(least)}. A quieter machine or more rounds would tell."
-            )
-        return f"No difference in {_cells(len(judged))}. The most precise would have shown {percent(least)}."
-    parts = [f"{len(found)} {word}" for found, word in ((slower, "slower"), (faster, "faster")) if found]
-    same = len(judged) - len(slower) - len(faster)
-    parts += [f"{same} without a difference"] if same else []
-    return f"Of {_cells(len(judged))}: {', '.join(parts)}."
+    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    smallest = detectable_text(other.called("unclear"))
+    return f"Of {_cells(judged)}: {', '.join(parts)}{f' ({smallest})' if smallest else ''}."
+
+
+def detectable_text(cells: list[CellComparison]) -> str:
+    """'smallest detectable change 8 %', or '6-9 %' over several cells; empty where it is not known."""
+    found = [cell.speed.detectable for cell in cells if cell.speed.detectable is not None]
+    if not found:
+        return ""
+    low, high = percent(min(found)), percent(max(found))
+    return f"smallest detectable change {high if low == high else f'{low[:-2]}-{high}'}"
 
 
 def answer(other: RunComparison) -> list[str]:
-    """The answer, the geometric mean, and what fails now."""
-    lines = [headline(other), mean_text(other.geometric_mean)]
+    """The answer, the geometric mean, the slow calls, and what fails now."""
+    lines = [headline(other), mean_text(other.geometric_mean), slow_calls_text(other)]
     if other.newly_failed:
         failed = ", ".join(cell.label for cell in other.newly_failed)
         lines.append(f"Failed now, measured in the baseline: {failed}.")
     return [line for line in lines if line]
+
+
+def slow_calls_text(other: RunComparison) -> str:
+    """'Slow calls (90th percentile): 1 slower, 7 same.'; of cells that took turns in one run."""
+    verdicts = [cell.speed.slow_calls.verdict for cell in other.cells if cell.speed.slow_calls]
+    parts = [f"{verdicts.count(verdict)} {verdict}" for verdict in WORDS if verdict in verdicts]
+    return f"Slow calls (90th percentile): {', '.join(parts)}." if parts else ""
 
 
 def mean_text(speed: Speed) -> str:
@@ -71,16 +88,25 @@ def mean_text(speed: Speed) -> str:
     return text + "".join(f"; {words} {significant(value, 3)}" for words, value in speed.normalised.items()) + "."
 
 
-def ratio_text(speed: Speed) -> str:
-    """'1.10 [1.06, 1.15]'."""
-    if speed.ratio is None or speed.ci95 is None:
+def ratio_text(speed: Ratio) -> str:
+    """'1.10 [1.06, 1.19]'; '1.004 [0.985, 1.023]' where the CI is narrow."""
+    if speed.ratio is None:
         return "n/a"
-    return f"{speed.ratio:.2f} [{speed.ci95[0]:.2f}, {speed.ci95[1]:.2f}]"
+    if speed.ci is None:
+        return f"{speed.ratio:.2f}"
+    low, high = speed.ci
+    digits = 3 if high / low < NARROW else 2
+    return f"{speed.ratio:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def percent(ratio: float) -> str:
-    """1.08 -> '8 %', 0.93 -> '7 %'."""
-    return f"{abs(ratio - 1) * 100:.0f} %"
+    """1.08 -> '8 %', 0.93 -> '7 %', 1.004 -> '0.4 %'."""
+    return share_text(abs(ratio - 1))
+
+
+def share_text(share: float) -> str:
+    """0.18 -> '18 %', 0.0042 -> '0.4 %'."""
+    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %".replace(".0 ", " ")
 
 
 def change_text(change: Change) -> str:
@@ -91,7 +117,7 @@ def change_text(change: Change) -> str:
         text += f" (x{significant(change.ratio, 3)})"
     if change.before_ci95 and change.after_ci95:
         ends = [f"{low:.1%} to {high:.1%}" for low, high in (change.before_ci95, change.after_ci95)]
-        text += f"; 95 % intervals {ends[0]} and {ends[1]}"
+        text += f"; 95 % CI {ends[0]}, then {ends[1]}"
     return text + (f"; {change.remark}" if change.remark else "")
 
 
@@ -124,15 +150,22 @@ def _plain(value: Any) -> str:
 
 
 def how_decided(comparison: Comparison) -> str:
-    settings = comparison.settings
+    """What the words mean here, in two lines; the guide has the rest."""
+    threshold = share_text(comparison.settings.get("threshold", 0.0))
     return (
-        "Times are those of the faster half of the calls, in the quieter half of the rounds (of few rounds, their "
-        "median), because what disturbs a call only ever slows it. Ratio: time of this run over that of the baseline, "
-        "with its 95 % interval; above 1 is slower. What the typical cells of a round share is taken out where they "
-        "did not shift as a whole. A cell is called different when a rank test on its raw samples and a test on its "
-        f"rounds both say so at {settings.get('level', 0):.0%} after correction for the number of cells, and the times "
-        f"differ by {percent(settings.get('least_ratio', 1))} at least, beyond what the machine's own change explains."
+        f"Above 1 is slower. same: the CI of the ratio lies within {threshold} either way;\n"
+        f"unclear: it reaches beyond, and may be chance. See {GUIDE}."
     )
+
+
+def floor_text(other: RunComparison) -> str:
+    """What the CI of a ratio allows for: the run-to-run floor, or nothing where both took turns."""
+    if other.paired:
+        return "Both took turns within one run: they are compared round by round."
+    if other.floor is None:
+        return ""
+    how = "; `python profile.py doctor` measures it" if other.floor_source == "assumed" else ""
+    return f"Run-to-run floor {share_text(other.floor)} ({other.floor_source}{how})."
 
 
 def incomplete_text(other: RunComparison) -> list[str]:

@@ -18,7 +18,7 @@ from profiler.results import CellResult, Results
 
 Along = Literal["seconds", "batch_size"]
 MOST_PANELS = 6
-HOLLOW = "hollow: not stable"
+HOLLOW = "hollow: unstable"
 # Shares of the width of the axis, which is logarithmic.
 MARGIN = 0.06
 ASIDE = 0.007  # between two curves, so that intervals do not cover one another
@@ -27,11 +27,17 @@ SECONDS, BATCH = "audio, s", "batch size"
 
 @dataclass(frozen=True)
 class Value:
-    """A figure and the ends of its 95 % interval."""
+    """A figure and the ends of its 95 % CI; without one, both are the figure itself."""
 
     value: float
     low: float
     high: float
+
+    @classmethod
+    def of(cls, value: float, ci95: tuple[float, float] | None, factor: float) -> Value:
+        """`ci95` is in the unit that `factor` turns into the value's."""
+        low, high = ci95 if ci95 is not None else (value / factor, value / factor)
+        return cls(value, low * factor, high * factor)
 
 
 Measured = Callable[[CellResult], Value | None]
@@ -47,7 +53,7 @@ class Curve:
     number: int  # which look it has
     xs: list[float]
     values: list[Value]
-    noisy: list[bool]
+    unstable: list[bool]
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class Sheet:
         return float(self.width ** (ASIDE * (curve.number - last / 2)))
 
     @property
-    def has_noise(self) -> bool:
-        return any(noisy for panel in self.curves for curve in panel for noisy in curve.noisy)
+    def has_unstable(self) -> bool:
+        return any(unstable for panel in self.curves for curve in panel for unstable in curve.unstable)
 
     @property
     def values(self) -> list[Value]:
@@ -107,8 +113,8 @@ def sheet_of(results: Results, measured: Measured, along: Along) -> Sheet | None
 def drawn(sheet: Sheet, path: Path, title: str, y: str, fitted: bool = False) -> Iterator[list[Any]]:
     """Axes with the curves on them, to which a plot adds its lines. `fitted`: points alone, the lines are a fit."""
     x = SECONDS if sheet.along == "seconds" else BATCH
-    note = sheet.note if fitted else f"{sheet.note}; bars: 95 % interval"
-    note += f"; {HOLLOW}" if sheet.has_noise and not fitted else ""
+    note = sheet.note if fitted else f"{sheet.note}; bars: 95 % CI"
+    note += f"; {HOLLOW}" if sheet.has_unstable and not fitted else ""
     height = HEIGHT if len(sheet.names) == 1 else PANEL_HEIGHT
     with panels(path, title, x, y, sheet.names, note, height=height) as all_axes:
         for axes, curves in zip(all_axes, sheet.curves, strict=True):
@@ -130,7 +136,7 @@ def _draw(axes: Any, curve: Curve, aside: float, fitted: bool) -> None:
         axes.vlines(xs, lows, highs, color=style["color"], linewidth=1.3)
         axes.plot(xs, ys, color=style["color"], linestyle=style["linestyle"], linewidth=1.3)
     for hollow in (False, True):
-        places = [number for number, noisy in enumerate(curve.noisy) if (noisy and not fitted) is hollow]
+        places = [number for number, unstable in enumerate(curve.unstable) if (unstable and not fitted) is hollow]
         if places:
             axes.plot(
                 [xs[place] for place in places],
@@ -160,7 +166,7 @@ def _curve(
         number,
         [_x(cell, along) for cell, _ in mine],
         [value for _, value in mine],
-        [cell.verdict == "noisy" for cell, _ in mine],
+        [cell.verdict == "unstable" for cell, _ in mine],
     )
 
 

@@ -1,4 +1,4 @@
-"""A figure over runs: a line a variant and machine, levels and their shifts marked."""
+"""A metric over runs: one line per variant and machine, levels and their shifts marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from profiler.report.plots.style import figure, look
 from profiler.units import GB, MB
 
 MOST_CHARACTERS = 60  # of all labels of the axis together
-NOTE = "Bands: the level of each stretch; dotted: where it shifted."
+NOTE = "Bars: 95 % CI. Bands: the level of each stretch; dotted: where it shifted."
 UNITS = {"s": (1e-3, "ms"), "J": (1.0, "J"), "fraction": (0.01, "%"), "": (1.0, "")}
 
 
@@ -21,13 +21,13 @@ def draw_history(series: list[Series], asked: Asked, title: str, path: Path) -> 
     labels = _labels(series, asked)
     places = {label: number for number, label in enumerate(labels)}
     scale, unit = _unit(series, asked)
-    y = f"{asked.figure.title}, {unit}" if unit else asked.figure.title
+    y = f"{asked.metric.title}, {unit}" if unit else asked.metric.title
     with figure(path, title, "commit" if asked.by == "commit" else "date of the run", y, NOTE) as axes:
         for number, each in enumerate(series):
             style = look(number)
             x = [places[point.label] for point in each.points]
             values = [point.value / scale for point in each.points]
-            errors = [point.value * point.spread / scale for point in each.points]
+            errors = [point.value * (point.half_width or 0.0) / scale for point in each.points]
             axes.errorbar(
                 x, values, errors, label=each.name, markersize=4, linewidth=0.8, elinewidth=0.7, capsize=2, **style
             )
@@ -69,7 +69,7 @@ def _short(labels: list[str], asked: Asked) -> list[str]:
 
 
 def _unit(series: list[Series], asked: Asked) -> tuple[float, str]:
-    if asked.figure.unit != "bytes":
-        return UNITS[asked.figure.unit]
+    if asked.metric.unit != "bytes":
+        return UNITS[asked.metric.unit]
     largest = max(point.value for each in series for point in each.points)
     return (GB, "GB") if largest >= GB else (MB, "MB")

@@ -31,6 +31,6 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 def latency_of(cell: CellResult) -> Value | None:
     latency = cell.latency_s
-    if latency is None or latency.ci95[0] <= 0:
+    if latency is None or latency.median <= 0:
         return None
-    return Value(latency.median * MS, latency.ci95[0] * MS, latency.ci95[1] * MS)
+    return Value.of(latency.median * MS, latency.ci95, MS)

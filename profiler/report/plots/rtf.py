@@ -29,6 +29,6 @@ def draw(results: Results, folder: Path) -> list[Path]:
 def rtf_of(cell: CellResult) -> Value | None:
     """With the interval of the latency that it is made from."""
     latency = cell.latency_s
-    if latency is None or not cell.rtf or latency.ci95[0] <= 0:
+    if latency is None or not cell.rtf:
         return None
-    return Value(cell.rtf, *(end * cell.rtf / latency.median for end in latency.ci95))
+    return Value.of(cell.rtf, latency.ci95, cell.rtf / latency.median)

@@ -1,17 +1,21 @@
-"""Pairing, what differs, what stands beside speed, and runs that are not whole."""
+"""Pairing, what differs, other metrics than speed, and runs that are not whole."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from profiler import compare
+from profiler.comparison.match import match_rounds
+from profiler.comparison.result import Ratio
 from profiler.errors import UserError
 from profiler.recipe.schema import Recipe
-from profiler.report.comparison.words import headline
+from profiler.report.comparison.tables import speed_table
+from profiler.report.comparison.words import answer, headline
 from profiler.results import Accuracy, ErrorRate, Results
-from tests.synthetic import Machine, Made, make
+from tests.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 
 BASE = make(Made(1, id="base"))
 
@@ -45,7 +49,8 @@ def test_variants_may_be_chosen_between_runs() -> None:
 def test_several_runs_are_each_compared_with_the_first() -> None:
     comparison = compare(BASE, make(Made(2, id="b")), make(Made(3, id="c", factors={"float32": 2.0})))
     assert [other.run.id for other in comparison.others] == ["b", "c"]
-    assert [other.geometric_mean.verdict for other in comparison.others] == ["no difference", "slower"]
+    assert comparison.others[0].geometric_mean.verdict in ("same", "unclear")
+    assert comparison.others[1].geometric_mean.verdict == "slower"
 
 
 @pytest.mark.parametrize(
@@ -97,10 +102,10 @@ def _zero(cell: Any) -> None:
     ],
 )
 def test_a_cell_that_cannot_be_judged_says_why_and_the_others_are(change: Any, reason: str) -> None:
-    (found,) = compare(BASE, damaged(change)).others
+    (found,) = compare(make(Made(1, machine=STEADY)), damaged(change, machine=STEADY)).others
     assert found.cells[0].speed.verdict == "not judged"
     assert reason in found.cells[0].speed.reason
-    assert {cell.speed.verdict for cell in found.cells[1:]} == {"no difference"}
+    assert {cell.speed.verdict for cell in found.cells[1:]} == {"same"}
 
 
 def test_a_cell_that_fails_now_is_a_regression() -> None:
@@ -112,6 +117,17 @@ def test_regressions_are_those_over_the_given_share() -> None:
     comparison = compare(BASE, make(Made(2, factors={(1.0, 1): 1.2})))
     assert [cell.label for cell in comparison.regressions(0.05)] == ["1 s x 1"]
     assert comparison.regressions(0.5) == []
+
+
+def test_slow_calls_that_are_slower_are_a_regression_though_the_median_is_the_same() -> None:
+    (found,) = compare(make(Made(1, machine=STEADY)), make(Made(2, machine=STEADY))).others
+    assert found.regressions(0.05) == []
+    found.cells[0].speed.slow_calls = Ratio(verdict="slower", ratio=1.5, ci=(1.4, 1.6))
+    found.cells[1].speed.slow_calls = Ratio(verdict="same", ratio=1.0, ci=(0.99, 1.01))
+    assert [cell.label for cell in found.regressions(0.05)] == ["0.5 s x 1"]
+    assert found.regressions(0.6) == []
+    assert speed_table(found, found.cells).remarks == ["- 0.5 s x 1: slow calls (p90) 1.50 [1.40, 1.60], slower."]
+    assert "Slow calls (90th percentile): 1 slower, 1 same." in answer(found)
 
 
 def test_what_differs_is_named() -> None:
@@ -134,7 +150,7 @@ def test_what_differs_is_named() -> None:
     assert ("versions", "numpy") not in said
 
 
-def test_memory_size_energy_and_error_rate_stand_beside_speed() -> None:
+def test_memory_size_energy_and_error_rate_are_compared_too() -> None:
     base, other = make(Made(1)), make(Made(2))
     assert other.cells[0].peak_memory_bytes is not None
     other.cells[0].peak_memory_bytes.process = 250_000_000
@@ -144,13 +160,13 @@ def test_memory_size_energy_and_error_rate_stand_beside_speed() -> None:
         wer = ErrorRate(value=rate, ci95=(0.0, 0.2), substitutions=1, insertions=0, deletions=0, units=10)
         results.accuracy = [Accuracy(variant="float32", dataset="d", of_utterances=1, wer=wer, normalisation="none")]
     (found,) = compare(base, other).others
-    beside = {change.name: change for change in found.cells[0].beside}
-    assert beside["memory of the process"].ratio == 0.5
-    assert (beside["energy of a call"].before, beside["energy of a call"].after) == (None, 3.0)
-    figures = {change.name: change for change in found.variants[0].figures}
-    assert figures["size"].ratio == 0.25
-    assert figures["word error rate"].ratio == 2.0
-    assert figures["word error rate"].after_ci95 == (0.0, 0.2)
+    of_cell = {change.metric: change for change in found.cells[0].other_metrics}
+    assert of_cell["memory"].ratio == 0.5
+    assert (of_cell["energy"].before, of_cell["energy"].after) == (None, 3.0)
+    of_variant = {change.metric: change for change in found.variants[0].metrics}
+    assert of_variant["size"].ratio == 0.25
+    assert of_variant["wer"].ratio == 2.0
+    assert of_variant["wer"].after_ci95 == (0.0, 0.2)
 
 
 def test_an_unfinished_run_is_compared_as_far_as_it_goes() -> None:
@@ -164,14 +180,111 @@ def test_cells_as_a_data_frame() -> None:
     frame = compare(BASE, make(Made(2, factors={"float32": 2.0}))).frame()
     assert set(frame.verdict) == {"slower"}
     assert list(frame.audio_s[:2]) == [0.5, 0.5]
-    assert (frame.ratio_ci95_low < frame.ratio).all()
+    assert (frame.ratio_ci_low < frame.ratio).all()
 
 
-def test_a_restless_machine_is_not_taken_for_no_difference() -> None:
-    restless = Machine(run=0.1, drift=0.2, round=0.2, call=0.1, disturbed=0.3)
-    (found,) = compare(*(make(Made(seed, machine=restless)) for seed in (1, 2))).others
-    assert "No difference could be shown" in headline(found)
-    assert min(cell.speed.detectable or 0.0 for cell in found.cells) > 1.2
+def test_the_first_line_counts_the_words_and_says_what_could_have_been_seen() -> None:
+    (found,) = compare(*(make(Made(seed, machine=SHARED)) for seed in (1, 2))).others
+    assert re.fullmatch(r"Of 8 cells: 8 unclear \(smallest detectable change [\d.]+-[\d.]+ %\)\.", headline(found))
+    (steady,) = compare(*(make(Made(seed, machine=STEADY)) for seed in (1, 2))).others
+    assert headline(steady) == "Of 8 cells: 8 same."
+
+
+def test_the_figures_are_those_of_the_runs() -> None:
+    other = make(Made(2))
+    (found,) = compare(BASE, other).others
+    for cell, one, two in zip(found.cells, BASE.cells, other.cells, strict=True):
+        assert one.latency_s is not None
+        assert two.latency_s is not None
+        assert cell.latency_s == (one.latency_s.median, two.latency_s.median)
+        assert cell.latency_ci95 == (one.latency_s.ci95, two.latency_s.ci95)
+        assert cell.speed.ratio == two.latency_s.median / one.latency_s.median
+
+
+def test_two_models_are_compared_and_called_so() -> None:
+    (found,) = compare(BASE, make(Made(2, source="modules.Other", recipe="other.yaml", factors={"float32": 2}))).others
+    assert {cell.speed.verdict for cell in found.cells} == {"slower"}
+    sentence = "These are different models: modules.Synthetic, then modules.Other."
+    assert sentence in speed_table(found, found.cells).remarks
+    (trained,) = compare(BASE, make(Made(2, weights="pretrained"))).others
+    assert trained.different_models == "The weights differ: random, then pretrained."
+    (same,) = compare(BASE, make(Made(2))).others
+    assert not same.different_models
+
+
+# --- variants of one run ---
+
+DRIFTING = Machine(drift=0.2)
+
+
+def both(machine: Machine = DRIFTING, **more: Any) -> Results:
+    """int8 takes a tenth less time in a run whose rounds differ by more than that."""
+    return make(Made(1, machine=machine, variants=("float32", "int8"), factors={"int8": 0.9}, **more))
+
+
+def test_variants_of_one_run_are_compared_round_by_round() -> None:
+    """They met the machine in the same minutes: what it did then cancels out."""
+    (within,) = compare(both(), variants=("float32", "int8")).others
+    assert within.paired
+    assert within.floor is None
+    assert {cell.speed.verdict for cell in within.cells} == {"faster"}
+    assert within.geometric_mean.verdict == "faster"
+    assert within.geometric_mean.ci is not None
+    assert "ratio [99.9 % CI]" in speed_table(within, within.cells).header
+    (runs,) = compare(BASE, make(Made(2))).others
+    assert "ratio [95 % CI]" in speed_table(runs, runs.cells).header
+    again = both()
+    again.run.id = "again"
+    (between,) = compare(both(), again, variants=("float32", "int8")).others
+    assert not between.paired
+    assert "faster" not in {cell.speed.verdict for cell in between.cells}
+
+
+def test_rounds_are_matched_by_their_numbers() -> None:
+    """A run that goes back to some cells leaves others with fewer rounds."""
+    run = both(grid=((1.0, 1),))
+    first, second = run.cells
+    assert first.latency_s is not None
+    assert second.latency_s is not None
+    rounds = first.latency_s.by_round, second.latency_s.by_round
+    kept = [9, 0, 2, 3, 4, 5, 7, 8], [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    for cell, side, numbers in zip((first, second), rounds, kept, strict=True):
+        cell.latency_s = latency([side[number] for number in numbers])
+        cell.conditions = [{"round": number} for number in numbers]
+    assert match_rounds(first, second) == [(rounds[0][n], rounds[1][n]) for n in (0, 2, 3, 4, 5, 7, 9)]
+    (found,) = compare(run, variants=("float32", "int8")).others
+    assert found.cells[0].speed.verdict == "faster"
+
+
+def test_without_numbers_rounds_are_matched_by_place_if_there_are_as_many() -> None:
+    run = both(grid=((1.0, 1),))
+    for cell in run.cells:
+        cell.conditions = []
+    assert len(match_rounds(*run.cells)) == 10
+    assert run.cells[0].latency_s is not None
+    run.cells[0].latency_s = latency(run.cells[0].latency_s.by_round[:9])
+    assert match_rounds(*run.cells) == []
+
+
+def test_slow_calls_alone_make_a_cell_slower_and_are_named() -> None:
+    """Four calls of ten take twice as long: the median is the same."""
+    run = make(Made(1, machine=STEADY, grid=((1.0, 1),), variants=("a", "b")))
+    for cell, slow in zip(run.cells, (0.01, 0.02), strict=True):
+        cell.latency_s = latency([[0.01 + 1e-5 * (number % 3)] * 6 + [slow] * 4 for number in range(10)])
+    (found,) = compare(run, variants=("a", "b")).others
+    assert found.cells[0].speed.verdict == "slower"
+    assert found.cells[0].speed.ratio == pytest.approx(1.0)
+    (remark,) = speed_table(found, found.cells).remarks
+    assert re.match(r"- 1 s x 1: slow calls \(p90\) (1\.99|2\.00)\d? \[.*\], slower\.", remark)
+    assert [cell.label for cell in found.regressions(0.05)] == ["1 s x 1"]
+
+
+def test_few_matched_rounds_are_judged_unpaired() -> None:
+    (found,) = compare(both(QUIET, rounds=5), variants=("float32", "int8")).others
+    assert not found.paired
+    assert found.floor is None  # one run: no run-to-run change
+    assert {cell.speed.verdict for cell in found.cells} == {"faster"}
+    assert all(cell.speed.p_adjusted is not None for cell in found.cells)
 
 
 def test_keys_that_an_earlier_version_did_not_know_do_not_differ() -> None:

@@ -1,55 +1,13 @@
-"""What the machine did is not held against the model; other machines are not judged unless asked."""
+"""Other machines are not judged unless asked; the run-to-run floor is the machine's own."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from profiler import compare
-from profiler.comparison.machine import unequal_machines
-from tests.synthetic import GRID, MACHINE, Made, make
-
-SLOWER = dict.fromkeys(GRID, 1.1)
-
-
-def verdicts(**more: Any) -> set[str]:
-    (other,) = compare(make(Made(1)), make(Made(2, **more))).others
-    return {cell.speed.verdict for cell in other.cells}
-
-
-def test_a_slower_machine_explains_slower_cells() -> None:
-    assert verdicts(factors=SLOWER) == {"slower"}
-    assert verdicts(factors=SLOWER, gflops=(90.0, 90.0)) == {"no difference"}
-
-
-def test_it_does_not_explain_more_than_its_share_nor_the_other_direction() -> None:
-    assert verdicts(factors=dict.fromkeys(GRID, 1.5), gflops=(90.0, 90.0)) == {"slower"}
-    assert verdicts(factors=dict.fromkeys(GRID, 0.85), gflops=(90.0, 90.0)) == {"faster"}
-
-
-def test_readings_that_overlap_explain_nothing() -> None:
-    assert verdicts(factors=SLOWER, gflops=(90.0, 101.0)) == {"slower"}
-
-
-def test_others_on_the_cpu_explain_slower_cells() -> None:
-    base, busy = make(Made(1)), make(Made(2, factors=SLOWER))
-    for cell in busy.cells:
-        cell.conditions = [{"other_cpus": 0.4, "stolen_cpus": 0.0}] * 3
-    (other,) = compare(base, busy).others
-    assert {cell.speed.verdict for cell in other.cells} == {"no difference"}
-    assert "others took more of the CPU in this run" in other.cells[0].speed.reason
-
-
-def test_others_on_free_cores_explain_nothing() -> None:
-    base, busy = make(Made(1)), make(Made(2, factors=SLOWER, environment={"cores": 2}))
-    for results in (base, busy):
-        results.environment["settings"] = {"float32": {"threads": 1}}
-    for cell in busy.cells:
-        cell.conditions = [{"other_cpus": 0.4, "stolen_cpus": 0.0}] * 3
-    (other,) = compare(base, busy).others
-    assert {cell.speed.verdict for cell in other.cells} == {"slower"}
-
+from profiler.differences import unequal_machines
+from profiler.report.comparison.words import floor_text
+from tests.synthetic import MACHINE, Made, make
 
 ELSEWHERE = {"host": "jetson", "cpu": "ARM Cortex", "memory_bytes": 4_000_000_000}
 
@@ -58,6 +16,7 @@ def test_speed_is_not_judged_across_machines() -> None:
     (other,) = compare(make(Made(1)), make(Made(2, environment=ELSEWHERE, factors={"float32": 2.0}))).others
     assert not other.judged
     assert {cell.speed.verdict for cell in other.cells} == {"not judged"}
+    assert other.geometric_mean.verdict == "not judged"
     assert [each.name for each in other.differences if each.kind == "machine"] == ["host", "cpu", "memory_bytes"]
     assert other.cells[0].speed.ratio == pytest.approx(2.0, rel=0.05)  # shown all the same
 
@@ -75,3 +34,29 @@ def test_what_a_shared_run_does_not_tell_does_not_make_another_machine() -> None
     assert unequal_machines(MACHINE, MACHINE | {"host": None}) == []
     assert unequal_machines(MACHINE, MACHINE | {"memory_bytes": 8_000_100_000}) == []
     assert [each.name for each in unequal_machines(MACHINE, MACHINE | {"gpu": [{"name": "V100"}]})] == ["gpu"]
+
+
+def test_the_larger_floor_of_both_runs_counts_and_is_named() -> None:
+    floors = [{"value": value, "threads": 2, "measured": f"2026-01-0{day}"} for day, value in ((1, 0.01), (2, 0.04))]
+    runs = [make(Made(number, environment={"noise_floor": floor})) for number, floor in enumerate(floors)]
+    (other,) = compare(*runs).others
+    assert other.floor == 0.04
+    assert floor_text(other) == "Run-to-run floor 4 % (measured by doctor on 2026-01-02)."
+
+
+def test_where_doctor_never_ran_the_floor_is_assumed_and_says_so() -> None:
+    (other,) = compare(*(make(Made(seed, environment={"noise_floor": None})) for seed in (1, 2))).others
+    assert other.floor_source == "assumed"
+    assert floor_text(other).endswith("(assumed; `python profile.py doctor` measures it).")
+
+
+def test_a_machine_that_was_slower_itself_in_one_run_hides_changes_of_that_size() -> None:
+    """Its reference workload ran 25 % slower, and so did every cell: that is the machine, not the model."""
+    steady = {"noise_floor": {"value": 0.005, "threads": 2, "measured": "2026-01-01"}}
+    before = make(Made(1, environment=steady, gflops=(100.0, 100.0)))
+    after = make(Made(2, environment=steady, gflops=(80.0, 80.0), factors={"float32": 1.25}))
+    (other,) = compare(before, after).others
+    assert {cell.speed.verdict for cell in other.cells} == {"unclear"}
+    assert "the reference workload ran 25% slower in this run" in floor_text(other)
+    equal = make(Made(2, environment=steady, gflops=(100.0, 100.0), factors={"float32": 1.25}))
+    assert {cell.speed.verdict for cell in compare(before, equal).others[0].cells} == {"slower"}

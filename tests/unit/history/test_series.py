@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.history.figures import FIGURES, find_figure
 from profiler.history.runs import runs_of
 from profiler.history.series import Asked, choose_cell, make_series, parse_cell
+from profiler.metrics import METRICS, find_metric
+from profiler.report.history import history_tables
 from profiler.results import Results
 from tests.synthetic import Made, make, save
 
-RTF = FIGURES["rtf"]
+RTF = METRICS["rtf"]
 
 
 def runs(count: int, **more: object) -> list[Results]:
@@ -51,9 +52,27 @@ def test_by_commit_runs_of_one_commit_are_one_point() -> None:
 
 def test_figures_of_a_variant_need_no_cell() -> None:
     found = runs(2)
-    assert choose_cell(found, Asked(FIGURES["size"])) is None
-    (series,), _ = make_series(found, Asked(FIGURES["size"]))
+    assert choose_cell(found, Asked(METRICS["size"])) is None
+    (series,), _ = make_series(found, Asked(METRICS["size"]))
     assert [point.value for point in series.points] == [4000, 4000]
+
+
+def test_times_have_their_interval_and_the_machines_floor_and_other_metrics_neither() -> None:
+    found = runs(2)
+    latency = found[0].cells[0].latency_s
+    assert latency is not None
+    (times,), _ = make_series(found, Asked(METRICS["latency"], (0.5, 1)))
+    assert (times.points[0].value, times.points[0].half_width) == (latency.median, latency.half_width)
+    assert (times.floor, times.floor_source) == (0.005, "measured by doctor on 2026-01-01")
+    (memory,), _ = make_series(found, Asked(METRICS["memory"], (0.5, 1)))
+    assert (memory.points[0].half_width, memory.floor) == (None, None)
+    assert "±" in history_tables("t", [times], Asked(METRICS["latency"]))[0].markdown()
+
+
+def test_few_rounds_have_no_interval() -> None:
+    (series,), _ = make_series(runs(2, rounds=5), Asked(RTF, (1.0, 1), by="commit"))
+    assert series.points[0].half_width is None
+    assert "±" not in history_tables("t", [series], Asked(RTF))[0].markdown()
 
 
 def test_the_largest_cell_that_most_runs_have_is_taken() -> None:
@@ -64,7 +83,7 @@ def test_the_largest_cell_that_most_runs_have_is_taken() -> None:
 
 
 def test_runs_without_the_figure_are_counted() -> None:
-    series, without = make_series(runs(2), Asked(FIGURES["wer"]))
+    series, without = make_series(runs(2), Asked(METRICS["wer"]))
     assert (series, without) == ([], 2)
 
 
@@ -75,7 +94,7 @@ def test_a_cell_is_written_as_in_folders_or_in_tables(text: str, cell: tuple[flo
 
 def test_bad_names_are_met_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"no figure `latncy`.*Did you mean `latency`"):
-        find_figure("latncy")
+        find_metric("latncy")
     with pytest.raises(UserError, match="--cell big: expected seconds and batch size"):
         parse_cell("big")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from profiler.device import Device
 from profiler.measure.latency import (
     SUSPICIOUS_RATIO,
-    StopRule,
+    RoundSize,
     Timing,
     repeated_over_fresh,
     time_calls,
@@ -36,9 +37,9 @@ class Model:
 def time_model(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Timing]:
     """time_calls with the model's own clock."""
 
-    def measure(model: Model, rule: StopRule, inputs: Any = "ABC", warmup: int = 2, **more: Any) -> Timing:
+    def measure(model: Model, size: RoundSize, inputs: Any = "WAB", **more: Any) -> Timing:
         monkeypatch.setattr(time, "perf_counter", lambda: model.now)
-        return time_calls(model, inputs, Device("cpu"), rule, warmup, **more)
+        return time_calls(model, inputs, Device("cpu"), size, **more)
 
     return measure
 
@@ -47,84 +48,56 @@ def always(seconds: float) -> Model:
     return Model(lambda value: seconds)
 
 
-def alternating(*seconds: float) -> Model:
-    def endless() -> Iterator[float]:
-        while True:
-            yield from seconds
-
-    return Model(endless())
-
-
 def test_calls_are_timed_one_by_one(time_model: Callable[..., Timing]) -> None:
-    model = Model(iter([9.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
-    timing = time_model(model, StopRule(min_calls=6, width=0.01, budget=1.0))
-    assert timing.samples == pytest.approx([1, 2, 3, 4, 5, 6])
+    model = Model(iter([9.0, 1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert time_model(model, RoundSize(seconds=100.0)).samples == pytest.approx([1, 2, 3, 4, 5])
 
 
 def test_warm_up_calls_are_kept_apart(time_model: Callable[..., Timing]) -> None:
-    model = Model(iter([50.0, 20.0, 5.0, *[1.0] * 10]))
-    timing = time_model(model, StopRule(min_calls=6, width=0.01, budget=100.0), warmup=3)
-    assert timing.warmup == pytest.approx([50, 20, 5])
-    assert timing.samples == pytest.approx([1] * 6)
+    model = Model(iter([0.05, 0.02, 0.005, *[1.0] * 10]))
+    timing = time_model(model, RoundSize(warmup=3, seconds=100.0))
+    assert timing.warmup == pytest.approx([0.05, 0.02, 0.005])
+    assert timing.samples == pytest.approx([1] * 5)
 
 
-def test_inputs_come_in_pairs_and_round_again(time_model: Callable[..., Timing]) -> None:
-    model = alternating(1.0, 5.0)
-    time_model(model, StopRule(min_calls=8, width=0.001, budget=1.0), inputs="ABC", warmup=2)
-    assert "".join(model.inputs) == "AB" + "AABBCCAA"
+@pytest.mark.parametrize(
+    ("each", "calls"),
+    [(0.001, 4), (0.08, 4), (0.125, 2), (0.251, 1), (30.0, 1)],
+)
+def test_long_calls_are_warmed_up_for_a_quarter_of_a_second_and_no_more(
+    time_model: Callable[..., Timing], each: float, calls: int
+) -> None:
+    assert len(time_model(always(each), RoundSize(warmup=4)).warmup) == calls
 
 
-def test_it_stops_when_the_interval_is_narrow_enough(time_model: Callable[..., Timing]) -> None:
-    timing = time_model(always(1.0), StopRule(min_calls=5, width=0.03, budget=1e9))
-    assert timing.stopped_by == "width"
-    assert len(timing.samples) == 6  # fewer cannot bound a median with 95 % confidence
+def test_warm_up_has_an_input_of_its_own_and_the_others_come_in_pairs(time_model: Callable[..., Timing]) -> None:
+    model = always(0.1)
+    time_model(model, RoundSize(warmup=2, max_calls=6, seconds=100.0), inputs="WAB")
+    assert "".join(model.inputs) == "WW" + "AABBAA"
 
 
-def test_it_stops_when_the_budget_is_spent(time_model: Callable[..., Timing]) -> None:
-    timing = time_model(alternating(1.0, 3.0), StopRule(min_calls=5, width=0.03, budget=20.0))
-    assert timing.stopped_by == "budget"
-    assert 20 <= sum(timing.samples) < 30
-
-
-def test_it_makes_the_fewest_calls_even_without_a_budget(time_model: Callable[..., Timing]) -> None:
-    timing = time_model(alternating(1.0, 3.0), StopRule(min_calls=10, width=0.03, budget=0.001))
-    assert timing.stopped_by == "budget"
-    assert len(timing.samples) == 10
-
-
-def test_it_stops_at_the_most_calls(time_model: Callable[..., Timing]) -> None:
-    timing = time_model(alternating(1.0, 3.0), StopRule(min_calls=5, width=0.03, budget=1e9))
-    assert timing.stopped_by == "max_calls"
-    assert len(timing.samples) == StopRule(5, 0.03, 1.0).max_calls
-
-
-def test_samples_of_earlier_rounds_count(time_model: Callable[..., Timing]) -> None:
-    rule = StopRule(min_calls=5, width=0.03, budget=1e9, earlier=(1.0,) * 10)
-    timing = time_model(always(1.0), rule)
-    assert timing.stopped_by == "width"
-    assert len(timing.samples) == 5
-
-
-def test_another_speed_than_in_earlier_rounds_asks_for_more(time_model: Callable[..., Timing]) -> None:
-    rule = StopRule(min_calls=5, width=0.03, budget=40.0, earlier=(1.0,) * 6)
-    assert len(time_model(always(2.0), rule).samples) > 5
+def test_a_round_makes_a_few_calls(time_model: Callable[..., Timing]) -> None:
+    assert len(time_model(always(0.001), RoundSize()).samples) == 5
 
 
 def test_someone_may_watch_between_the_calls(time_model: Callable[..., Timing]) -> None:
     seen: list[tuple[int, int]] = []
-    rule = StopRule(min_calls=5, width=0.03, budget=1e9)
-    time_model(always(1.0), rule, on_sample=lambda timing: seen.append((len(timing.warmup), len(timing.samples))))
-    assert seen == [(1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5), (2, 6)]
+
+    def watch(timing: Timing) -> None:
+        seen.append((len(timing.warmup), len(timing.samples)))
+
+    time_model(always(0.01), RoundSize(max_calls=3), on_sample=watch)
+    assert seen == [(1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
 
 
 def test_the_watcher_costs_no_measured_time(time_model: Callable[..., Timing]) -> None:
-    model = always(1.0)
+    model = always(0.01)
 
     def slow(timing: Timing) -> None:
         model.now += 100.0
 
-    timing = time_model(model, StopRule(min_calls=5, width=0.03, budget=1e9), on_sample=slow)
-    assert timing.samples == pytest.approx([1.0] * 6)
+    timing = time_model(model, RoundSize(), on_sample=slow)
+    assert timing.samples == pytest.approx([0.01] * 5)
 
 
 def test_the_garbage_collector_rests_meanwhile_and_works_again_after(time_model: Callable[..., Timing]) -> None:
@@ -132,10 +105,10 @@ def test_the_garbage_collector_rests_meanwhile_and_works_again_after(time_model:
 
     def watching(value: Any) -> float:
         states.append(gc.isenabled())
-        return 1.0
+        return 0.01
 
-    time_model(Model(watching), StopRule(min_calls=5, width=0.03, budget=1e9), warmup=1)
-    assert states == [True] + [False] * 6
+    time_model(Model(watching), RoundSize(warmup=1))
+    assert states == [True] + [False] * 5
     assert gc.isenabled()
 
 
@@ -144,45 +117,73 @@ def test_a_failing_call_leaves_the_garbage_collector_on(time_model: Callable[...
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        time_model(Model(fail), StopRule(min_calls=5, width=0.03, budget=1.0), warmup=0)
+        time_model(Model(fail), RoundSize(warmup=0))
     assert gc.isenabled()
 
 
+# --- wall time and CPU time ---
+
+
 def test_real_time_is_wall_time() -> None:
-    timing = time_calls(
-        lambda value: time.sleep(0.01), "A", Device("cpu"), StopRule(min_calls=6, width=0.5, budget=0.1), 1
-    )
+    timing = time_calls(lambda value: time.sleep(0.01), "WA", Device("cpu"), RoundSize(warmup=1))
     assert all(sample >= 0.01 for sample in timing.samples)
     assert timing.device_samples == []  # a CPU has no clock of its own
 
 
-# --- the rule ---
+def test_a_call_that_sleeps_uses_no_cpu_time() -> None:
+    timing = time_calls(lambda value: time.sleep(0.03), "WA", Device("cpu"), RoundSize(warmup=1))
+    assert len(timing.cpu) == len(timing.samples) == 5
+    assert min(timing.cpu) < 0.1 * min(timing.samples)
+
+
+def busy(seconds: float) -> None:
+    """Uses so much CPU time, however long that takes."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_a_call_that_works_uses_cpu_time_for_all_of_it() -> None:
+    timing = time_calls(lambda value: busy(0.02), "WA", Device("cpu"), RoundSize(warmup=1))
+    assert all(cpu >= 0.02 for cpu in timing.cpu)
+    assert min(timing.cpu) == pytest.approx(0.02, rel=0.2)
+    # Other processes may stretch the wall time of some calls: of the quickest it is what was used.
+    best = min(range(5), key=lambda number: timing.samples[number])
+    assert timing.cpu[best] / timing.samples[best] > 0.5
+
+
+def test_the_work_of_other_threads_is_counted() -> None:
+    def call(value: Any) -> None:
+        worker = threading.Thread(target=busy, args=(0.02,))
+        worker.start()
+        worker.join()
+
+    timing = time_calls(call, "WA", Device("cpu"), RoundSize(warmup=1, max_calls=2))
+    assert all(cpu >= 0.02 for cpu in timing.cpu)
+
+
+# --- how many calls ---
 
 
 @pytest.mark.parametrize(
-    ("samples", "decision"),
+    ("samples", "enough"),
     [
-        ([1.0] * 4, None),
-        ([1.0] * 5, None),  # min_calls is reached, but five samples bound no median
-        ([1.0] * 6, "width"),
-        ([1.0, 2.0] * 3, None),
-        ([1.0, 2.0] * 10, "budget"),
-        ([0.001, 0.002] * (StopRule(5, 0.03, 1.0).max_calls // 2), "max_calls"),
+        ([], False),
+        ([0.1], False),  # fewer than min_calls
+        ([9.0], False),  # however long they take
+        ([0.1, 0.1], False),
+        ([0.2, 0.31], True),  # the time is spent
+        ([9.0, 9.0], True),
+        ([0.1, 0.1, 0.1], False),
+        ([0.1, 0.1, 0.1, 0.1], True),  # max_calls
     ],
 )
-def test_the_rule_says_why_to_stop(samples: list[float], decision: str | None) -> None:
-    assert StopRule(min_calls=5, width=0.03, budget=25.0).decide(samples) == decision
+def test_a_round_ends_by_calls_or_by_time(samples: list[float], enough: bool) -> None:
+    assert RoundSize(min_calls=2, max_calls=4, seconds=0.5).enough(samples) == enough
 
 
-def test_the_rule_looks_often_at_first_and_seldom_later() -> None:
-    rule = StopRule(min_calls=5, width=0.03, budget=1.0)
-    looks, calls = [], 0
-    while calls < StopRule(5, 0.03, 1.0).max_calls:
-        calls = rule.next_look(calls)
-        looks.append(calls)
-    assert looks[:4] == [5, 6, 7, 8]
-    assert looks[-1] == StopRule(5, 0.03, 1.0).max_calls
-    assert len(looks) < 200
+def test_one_call_is_enough_where_it_takes_longer_than_the_round(time_model: Callable[..., Timing]) -> None:
+    assert len(time_model(always(2.0), RoundSize(min_calls=1, seconds=0.5)).samples) == 1
 
 
 # --- does something cache? ---
@@ -219,7 +220,7 @@ def test_a_model_that_caches_is_caught_by_the_pass(time_model: Callable[..., Tim
         last[0] = value
         return seconds
 
-    timing = time_model(Model(cached), StopRule(min_calls=20, width=0.01, budget=1.0))
+    timing = time_model(Model(cached), RoundSize(max_calls=20, seconds=100.0))
     ratio = repeated_over_fresh(timing.samples)
     assert ratio is not None
     assert ratio < SUSPICIOUS_RATIO

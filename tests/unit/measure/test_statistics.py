@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from scipy.stats import binom
 
-from profiler.measure.statistics import SAMPLES_NEEDED, median_interval, percentiles, summarize
+from profiler.measure.statistics import (
+    INTERVAL_NEEDS,
+    SAMPLES_NEEDED,
+    block_medians,
+    cut,
+    estimate,
+    median_interval,
+    percentiles,
+)
 
 
 def coverage(n: int, rank: int) -> float:
@@ -17,15 +26,26 @@ def coverage(n: int, rank: int) -> float:
 
 @pytest.mark.parametrize("n", [*range(6, 120), 200, 500, 1000, 2000, 5000])
 def test_the_interval_of_the_median_is_the_narrowest_that_covers_95_percent(n: int) -> None:
-    low, high = (int(value) for value in median_interval(list(range(n))))
+    interval = median_interval(list(range(n)))
+    assert interval is not None
+    low, high = (int(value) for value in interval)
     assert low == n - 1 - high
     assert coverage(n, low) >= 0.95
     assert coverage(n, low + 1) < 0.95
 
 
-@pytest.mark.parametrize("n", range(1, 6))
-def test_few_samples_give_the_widest_interval_there_is(n: int) -> None:
-    assert median_interval(list(range(n))) == (0, n - 1)
+@pytest.mark.parametrize(("rounds", "left_out"), [(6, 0), (8, 0), (9, 1), (10, 1), (11, 1), (12, 2), (15, 3), (20, 5)])
+def test_the_interval_leaves_out_so_many_rounds_on_either_side(rounds: int, left_out: int) -> None:
+    assert median_interval(list(range(rounds))) == (left_out, rounds - 1 - left_out)
+
+
+def test_fewer_than_six_rounds_have_no_interval() -> None:
+    """Not even the fastest and the slowest of five bound a median with 95 % confidence."""
+    assert coverage(INTERVAL_NEEDS, 0) >= 0.95 > coverage(INTERVAL_NEEDS - 1, 0)
+    for rounds in range(1, 6):
+        figure = estimate([[1.0, 2.0, 3.0]] * rounds)
+        assert (figure.value, figure.ci95, figure.half_width) == (2.0, None, None)
+    assert estimate([[1.0, 2.0, 3.0]] * 6).ci95 == (2.0, 2.0)
 
 
 def test_the_interval_holds_the_true_median_about_as_often_as_it_says() -> None:
@@ -34,38 +54,91 @@ def test_the_interval_holds_the_true_median_about_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(tries):
         # Timings are skewed and have outliers; the median of this distribution is 1.
-        samples = sorted(chance.lognormvariate(0, 1) for _ in range(15))
-        low, high = median_interval(samples)
+        low, high = median_interval(sorted(chance.lognormvariate(0, 1) for _ in range(15))) or (0.0, 0.0)
         hits += low <= 1.0 <= high
     assert 0.95 <= hits / tries < 0.985
 
 
-def test_an_outlier_moves_neither_median_nor_interval() -> None:
-    calm = summarize([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0])
-    struck = summarize([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 200.0])
-    assert (struck.median, struck.ci95) == (calm.median, calm.ci95)
-    assert struck.mean > 10 * calm.mean
+def test_calls_that_are_alike_within_a_round_make_no_interval_narrower() -> None:
+    """Each round met the machine in another state: ten times the calls are no more looks at it."""
+    levels = [random.Random(seed).lognormvariate(0, 0.1) for seed in range(10)]
+    few, many = ([[level] * calls for level in levels] for calls in (1, 10))
+    assert estimate(many) == estimate(few)
 
 
-def test_all_figures_of_a_few_samples() -> None:
-    summary = summarize([4.0, 1.0, 3.0, 2.0])
-    assert (summary.median, summary.mean, summary.min, summary.n) == (2.5, 2.5, 1.0, 4)
-    assert summary.std == pytest.approx(1.29099, abs=1e-5)
-    assert summary.ci95 == (1.0, 4.0)
+def test_the_figure_is_the_median_over_rounds_of_the_rounds_medians() -> None:
+    """A round with many calls counts as much as one with few."""
+    rounds = [[1.0] * 50, [2.0, 9.0, 2.0], [3.0], [4.0], [5.0, 5.0], [6.0], [7.0]]
+    assert estimate(rounds).value == 4.0
+    assert estimate(rounds).ci95 == (1.0, 7.0)
+    assert estimate(list(reversed(rounds))) == estimate(rounds)
 
 
-def test_one_sample_has_no_spread() -> None:
-    summary = summarize([0.5])
-    assert (summary.median, summary.std, summary.ci95, summary.half_width) == (0.5, 0.0, (0.5, 0.5), 0.0)
+def test_a_round_without_calls_is_no_round() -> None:
+    assert estimate([[], [1.0], [3.0]]).value == 2.0
+    assert estimate([[], *[[1.0]] * 5]).ci95 is None
 
 
-def test_the_half_width_is_the_farther_end_relative_to_the_median() -> None:
-    summary = summarize([0.9, 1.0, 1.0, 1.0, 1.0, 1.3])
-    assert summary.half_width == pytest.approx(0.3)
+def test_a_disturbed_round_moves_neither_figure_nor_interval() -> None:
+    calm = [[1.0 + number / 10] for number in range(10)]
+    struck = [*calm[:-1], [200.0]]
+    assert estimate(struck) == estimate(calm)
+    assert estimate(calm).ci95 == (1.1, 1.8)
 
 
-def test_a_median_of_zero_has_no_relative_width() -> None:
-    assert summarize([0.0, 0.0, 0.0]).half_width == float("inf")
+def test_more_rounds_make_the_interval_narrower() -> None:
+    chance = random.Random(1)
+    rounds = [[chance.lognormvariate(0, 0.1)] for _ in range(320)]
+    widths = [estimate(rounds[:count]).half_width or 0.0 for count in (10, 40, 160, 320)]
+    assert all(later < earlier for earlier, later in pairwise(widths))
+
+
+def test_rounds_that_follow_each_other_closely_make_no_interval_narrower() -> None:
+    """A machine that changes its speed for a while: a hundred rounds are ten looks at it."""
+    levels = [random.Random(seed).lognormvariate(0, 0.1) for seed in range(10)]
+    one, ten = ([[level] for level in levels for _ in range(rounds)] for rounds in (1, 10))
+    assert estimate(ten) == estimate(one)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (3, [0, 1, 2]),
+        (10, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (15, [0, 1.5, 3, 4.5, 6, 7.5, 9, 10.5, 12, 13.5]),
+        (30, [1, 4, 7, 10, 13, 16, 19, 22, 25, 28]),
+    ],
+)
+def test_blocks_are_consecutive_and_of_nearly_equal_size(count: int, expected: list[float]) -> None:
+    assert block_medians(range(count)) == expected
+
+
+def test_the_interval_contains_the_figure() -> None:
+    """Also where most blocks lie on one side of it: the other halves of nine blocks, and one block, lie far above."""
+    rounds = [[value] for _ in range(9) for value in (1.0, 1.0, 9.0, 1.0, 9.0, 9.0, 1.0)] + [[9.0]] * 70
+    figure = estimate(rounds)
+    assert figure.ci95 is not None
+    assert figure.ci95[0] <= figure.value <= figure.ci95[1]
+
+
+def test_the_half_width_is_the_farther_end_relative_to_the_figure() -> None:
+    assert estimate([[0.9], [1.0], [1.0], [1.0], [1.0], [1.3]]).half_width == pytest.approx(0.3)
+    assert estimate([[0.6], [1.0], [1.0], [1.0], [1.0], [1.3]]).half_width == pytest.approx(0.4)
+
+
+def test_a_figure_of_zero_has_no_relative_width() -> None:
+    assert estimate([[0.0]] * 6).half_width == float("inf")
+
+
+def test_samples_are_cut_into_their_rounds() -> None:
+    assert cut([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 1, 2]) == [[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]]
+    assert cut([], []) == []
+
+
+@pytest.mark.parametrize("counts", [[3, 2], [3, 4], []])
+def test_counts_that_do_not_fit_the_samples_are_refused(counts: list[int]) -> None:
+    with pytest.raises(ValueError, match="do not fit the rounds"):
+        cut([1.0] * 6, counts)
 
 
 def test_percentiles_are_left_out_where_samples_do_not_support_them() -> None:

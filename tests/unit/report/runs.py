@@ -15,7 +15,7 @@ def full(*variants: str, weights: str = "random", source: str = "a/b") -> Result
     made = results(weights=weights)
     made.environment |= {"host": "a-host", "memory_bytes": 8_000_000_000, "device": "cpu", "python": "3.11.7"}
     made.run.resolved = {
-        "measure": {"rounds": 3, "warmup": 2, "min_calls": 5, "max_calls": 100, "width": 0.03, "budget": 10.0}
+        "measure": {"rounds": 10, "warmup": 2, "min_calls": 1, "max_calls": 5, "width": 0.03, "budget": 10.0}
     }
     names = variants or ("float32",)
     made.models = [_model(name, number, weights, source) for number, name in enumerate(names)]

@@ -12,7 +12,7 @@ from profiler.report.summary import summary
 from profiler.report.tables import build_tables
 from profiler.results import Results
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.unit.test_tables import absent, ok, results, unstable
 
 
 class Reader(HTMLParser):
@@ -53,7 +53,8 @@ def test_the_page_has_all_of_it(tmp_path: Path) -> None:
     assert page.tags.count("svg") == 7
     for said in ("Verdicts", "12 stable", "Environment", "Some CPU", "a-host"):
         assert said in re.sub(r"\s+", " ", page.text)
-    assert "timed in 3 rounds" in page.text
+    assert "timed in 10 rounds or more" in page.text
+    assert "got more rounds, up to 10 s of timing per cell" in page.text
     assert "random weights" in page.text
     assert len(page.ids) == len(set(page.ids))
 
@@ -69,7 +70,7 @@ def test_names_with_odd_characters_are_text_and_not_markup(tmp_path: Path) -> No
     odd = "<script>alert('&')</script>"
     made = full(source=odd)
     made.run.notes = [f"note {odd}"]
-    made.cells[0].verdict, made.cells[0].verdict_reasons = "noisy", [f"reason {odd}"]
+    made.cells[0].status, made.cells[0].reason = "failed", f"reason {odd}"
     made.environment["cpu"] = odd
     page = read(made, tmp_path)
     assert "script" not in page.tags
@@ -77,19 +78,23 @@ def test_names_with_odd_characters_are_text_and_not_markup(tmp_path: Path) -> No
         assert said in page.text
 
 
-def test_doubtful_failed_and_skipped_cells_are_marked_and_explained(tmp_path: Path) -> None:
+def test_unstable_failed_and_skipped_cells_are_marked_and_explained(tmp_path: Path) -> None:
     made = results(
         ok(1, 1, 0.1),
-        noisy(2, 1, 0.2, 0.18, "Other processes."),
+        unstable(2, 1, 0.2, 0.18, other_processes=1.5),
         absent(4, 1, "failed", "it died"),
         absent(8, 1, "skipped", "z"),
     )
     written = html.write(made, tmp_path, {}).read_text()
-    assert '<td class="noisy">0.20 ~18%</td>' in written
+    assert '<td class="unstable">0.20 ~18%</td>' in written
     assert '<td class="failed">failed</td>' in written
-    for said in ("2 s x 1: Other processes.", "4 s x 1: failed: it died", "8 s x 1: skipped, z."):
+    for said in (
+        "1 of 2 cells: other processes used up to 1.5 CPUs",
+        "4 s x 1: failed: it died",
+        "8 s x 1: skipped, z.",
+    ):
         assert said in written
-    for verdict in ("stable", "noisy", "failed", "skipped"):
+    for verdict in ("stable", "unstable", "failed", "skipped"):
         assert f'<li class="{verdict}"><b>1</b> {verdict}</li>' in written
 
 
@@ -122,10 +127,12 @@ def test_the_summary_of_several_variants_compares_them() -> None:
     assert "Of the time of float32, int8 takes x0.50" in summary(full("float32", "int8"))
 
 
-def test_the_summary_is_honest_about_what_is_slow_doubtful_or_absent() -> None:
-    said = summary(results(ok(1, 1, 0.5), noisy(2, 1, 2.0, 0.18, "why"), absent(4, 1, "failed", "it died")))
+def test_the_summary_is_honest_about_what_is_slow_unstable_or_absent() -> None:
+    said = summary(
+        results(ok(1, 1, 0.5), unstable(2, 1, 2.0, 0.18, other_processes=1.5), absent(4, 1, "failed", "it died"))
+    )
     assert "faster than real time in 1 of 2 cells" in said
     assert "2.0 ~18% (2 s x 1)" in said
-    assert "1 of 2 figures are stable, 1 doubtful" in said
+    assert "1 of 2 figures are stable, 1 unstable (marked ~)" in said
     assert "1 failed of 3 cells" in said
     assert "no figure. 1 failed of 1 cells" in summary(results(absent(1, 1, "failed", "x")))

@@ -9,7 +9,7 @@ from tests.unit.report.runs import full
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.9, False), (1.4, True)])
-def test_a_share_above_the_peak_is_called_doubtful(share: float, said: bool) -> None:
+def test_a_share_above_the_peak_is_remarked_on(share: float, said: bool) -> None:
     cells = full().cells
     assert cells[0].operations is not None
     cells[0].operations["share_of_peak"] = share

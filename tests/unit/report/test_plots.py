@@ -22,7 +22,7 @@ from profiler.report.plots import (
 )
 from profiler.report.plots.inline import inline_svg
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.unit.test_tables import absent, ok, results, unstable
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -54,13 +54,13 @@ def test_real_time_factor_has_a_curve_for_each_batch_size_and_the_line_of_real_t
     said = texts(tmp_path / "rtf.svg")
     for text in ("batch 1", "batch 4", "real time", "audio, s", "real-time factor", "1", "2", "5"):
         assert text in said
-    assert any("95 % interval" in text for text in said)
+    assert any("95 % CI" in text for text in said)
     assert not any("hollow" in text for text in said)
 
 
-def test_a_doubtful_figure_is_a_hollow_mark(tmp_path: Path) -> None:
-    rtf.draw(results(ok(1, 1, 0.1), noisy(2, 1, 0.1, 0.3, "why")), tmp_path)
-    assert any("hollow: not stable" in text for text in texts(tmp_path / "rtf.svg"))
+def test_an_unstable_figure_is_a_hollow_mark(tmp_path: Path) -> None:
+    rtf.draw(results(ok(1, 1, 0.1), unstable(2, 1, 0.1, 0.3, other_processes=1.5)), tmp_path)
+    assert any("hollow: unstable" in text for text in texts(tmp_path / "rtf.svg"))
 
 
 def test_latency_and_throughput_name_their_units(tmp_path: Path) -> None:

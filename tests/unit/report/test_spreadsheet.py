@@ -11,7 +11,7 @@ import pytest
 from profiler.report import spreadsheet
 from profiler.report.rows import cell_rows, columns
 from profiler.results import Accuracy
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.unit.test_tables import absent, ok, results, unstable
 
 
 def read(text: str) -> list[dict[str, str]]:
@@ -39,9 +39,13 @@ def test_what_was_not_measured_is_empty_and_not_zero() -> None:
     assert [row[name] for name in ("rtf", "latency_median_s", "energy_per_call_j", "macs")] == [""] * 4
 
 
-def test_a_doubtful_cell_says_so() -> None:
-    (row,) = cell_rows(results(noisy(1, 1, 0.1, 0.2, "Other processes.", "And heat.")))
-    assert (row["verdict"], row["verdict_reasons"]) == ("noisy", "Other processes. And heat.")
+def test_an_unstable_cell_says_so() -> None:
+    (row,) = cell_rows(results(unstable(1, 1, 0.1, 0.2, other_processes=1.5, throttled=3)))
+    assert row["verdict"] == "unstable"
+    assert row["verdict_reasons"] == (
+        "Other processes used up to 1.5 CPUs meanwhile. The processor was throttled, by heat or by a CPU limit of the "
+        "container."
+    )
 
 
 def test_training_and_error_rates_have_their_columns() -> None:

@@ -19,7 +19,7 @@ from profiler.results import Results
 from profiler.tensorboard_plugin.plugin import STATIC, SpeechProfilePlugin
 from profiler.tensorboard_plugin.trace.store import TraceStore
 from tests.unit.tensorboard_plugin.traces import write
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.unit.test_tables import absent, ok, results, unstable
 
 RUN = "recipe/odd ü & run"
 CELL = {"run": RUN, "variant": "float32", "cell": "1s_x1"}
@@ -87,7 +87,7 @@ def logs(tmp_path: Path) -> Path:
     run = logs / RUN
     first = ok(1, 1, 0.1)
     first.breakdown = BREAKDOWN
-    cells = [first, noisy(2, 1, 0.2, 0.3, "The machine was busy."), absent(1, 2, "failed", "The process died.")]
+    cells = [first, unstable(2, 1, 0.2, 0.3, other_processes=1.5), absent(1, 2, "failed", "The process died.")]
     save(run, results(*cells, absent(2, 2, "skipped", "triangle_only")))
     write(run / TRACE)
     write(run / "float32/2s_x1/b.pt.trace.json.gz")
@@ -122,10 +122,11 @@ def test_a_run_is_shown_as_its_tables_say_it(ask: Asker) -> None:
     shown = ask.get("/run", run=RUN)
     (variant,) = shown["variants"]
     assert variant["model"]["weights"] == "random"
-    stable, doubtful, failed, skipped = variant["cells"]
+    stable, wide, failed, skipped = variant["cells"]
     assert (stable["figures"]["rtf"]["text"], stable["verdict"]) == ("0.100", "stable")
-    assert (doubtful["figures"]["rtf"]["text"], doubtful["verdict"]) == ("0.20 ~30%", "noisy")
-    assert doubtful["verdict_reasons"] == ["The machine was busy."]
+    assert (wide["figures"]["rtf"]["text"], wide["verdict"]) == ("0.20 ~30%", "unstable")
+    assert wide["half_width"] == pytest.approx(0.3)
+    assert wide["verdict_reasons"] == ["Other processes used up to 1.5 CPUs meanwhile."]
     assert (failed["figures"]["rtf"]["text"], failed["reason"]) == ("failed", "The process died.")
     assert (skipped["figures"]["rtf"]["text"], skipped["reason"]) == ("skipped", "triangle_only")
     assert shown["planned"] == {"seconds": [1, 2], "batch_sizes": [1, 2]}
@@ -187,9 +188,9 @@ def test_two_sides(ask: Asker, logs: Path) -> None:
     pair |= {"right_run": "recipe/other", "right_variant": "float32", "right_cell": "1s_x1"}
     found = ask.get("/side_by_side", **pair)
     assert found["pair"]["figures"]["rtf"]["ratio"] == pytest.approx(3)
-    assert found["pair"]["figures"]["rtf"]["mark"] == "more"
-    assert [place["figures"]["rtf"]["mark"] for place in found["places"]] == ["more", "unknown", "unknown", "unknown"]
-    assert ask.get("/side_by_side_table", **pair, by="label")["rows"][0]["mark"] == "more"
+    assert found["pair"]["figures"]["rtf"]["mark"] == "slower"
+    assert [place["figures"]["rtf"]["mark"] for place in found["places"]] == ["slower", "unknown", "unknown", "unknown"]
+    assert ask.get("/side_by_side_table", **pair, by="label")["rows"][0]["mark"] == "slower"
     missing = ask.get("/side_by_side_table", **(pair | {"left_cell": "1s_x2"}), by="label")
     assert missing["message"].startswith("On the left: There is no breakdown")
 
@@ -256,7 +257,7 @@ def test_results_that_cannot_be_read_say_why(ask: Asker, logs: Path, content: st
 
 def test_of_a_damaged_run_what_is_whole_is_shown(ask: Asker, logs: Path) -> None:
     whole = (logs / RUN / "results.json").read_text()
-    (logs / RUN / "results.json").write_text(whole[: whole.index("The machine was busy.")])
+    (logs / RUN / "results.json").write_text(whole[: whole.index("Other processes")])
     shown = ask.get("/run", run=RUN)
     assert len(shown["variants"][0]["cells"]) == 1
     assert "damaged" in shown["problem"]

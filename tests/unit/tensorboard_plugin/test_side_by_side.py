@@ -1,4 +1,4 @@
-"""Side by side, what is larger than the noise is marked, and nothing else."""
+"""Side by side: times as `compare` calls them, memory and rows where they differ by more than the noise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from profiler import compare
 from profiler.comparison.result import Speed
 from profiler.results import CellResult, Results
 from profiler.tensorboard_plugin.side_by_side import (
@@ -16,7 +17,8 @@ from profiler.tensorboard_plugin.side_by_side import (
     judge_runs,
     noise_of,
 )
-from tests.unit.test_tables import absent, noisy, ok, results
+from tests.synthetic import Machine, Made, latency, make
+from tests.unit.test_tables import absent, ok, results
 
 
 def mark(left: CellResult, right: CellResult, key: str = "rtf", speed: Speed | None = None) -> str:
@@ -24,14 +26,12 @@ def mark(left: CellResult, right: CellResult, key: str = "rtf", speed: Speed | N
 
 
 def timed(rtf: float, identity: str, **environment: object) -> Results:
-    """A run of one cell with samples that vary by a hundredth, in four rounds."""
+    """A run of one cell with samples that vary by a hundredth, in ten rounds."""
     cell = ok(1, 1, rtf, 0.01)
-    assert cell.latency_s is not None
-    cell.latency_s.samples = [rtf * (1 + 0.01 * (number % 3 - 1)) for number in range(40)]
-    cell.latency_s.rounds = [10, 10, 10, 10]
+    cell.latency_s = latency([[rtf * (1 + 0.01 * (number % 3 - 1))] * 3 for number in range(10)])
     made = results(cell)
     made.run.id = identity
-    made.environment = made.environment | environment
+    made.environment = made.environment | {"noise_floor": {"value": 0.002, "measured": "2026-01-01"}} | environment
     return made
 
 
@@ -39,15 +39,20 @@ def row(name: str, total: float, **more: Any) -> dict[str, Any]:
     return {"name": name, "phase": "forward", "total_s": total, "s_per_second_of_audio": total / 2, **more}
 
 
-def test_a_difference_beyond_the_intervals_is_marked() -> None:
-    assert mark(ok(1, 1, 0.10, 0.01), ok(1, 1, 0.12, 0.01)) == "more"
-    assert mark(ok(1, 1, 0.12, 0.01), ok(1, 1, 0.10, 0.01)) == "less"
-    assert mark(ok(1, 1, 0.10, 0.01), ok(1, 1, 0.12, 0.01), "latency") == "more"
+def test_cells_that_compare_does_not_judge_are_told_apart_by_their_intervals() -> None:
+    assert mark(ok(1, 1, 0.10, 0.01), ok(2, 1, 0.12, 0.01)) == "slower"
+    assert mark(ok(1, 1, 0.12, 0.01), ok(2, 1, 0.10, 0.01)) == "faster"
+    assert mark(ok(1, 1, 0.10, 0.01), ok(2, 1, 0.12, 0.01), "latency") == "slower"
+    assert mark(ok(1, 1, 0.10, 0.004), ok(2, 1, 0.1005, 0.004)) == "same"
+    assert mark(ok(1, 1, 0.10, 0.15), ok(2, 1, 0.12, 0.15)) == "unclear"
+    assert mark(ok(1, 1, 0.10, 0.001), ok(2, 1, 0.13, 0.3)) == "unclear"
 
 
-def test_a_difference_within_the_intervals_is_none() -> None:
-    assert mark(ok(1, 1, 0.10, 0.15), ok(1, 1, 0.12, 0.15)) == "same"
-    assert mark(ok(1, 1, 0.10, 0.001), noisy(1, 1, 0.13, 0.3)) == "same"
+def test_without_an_interval_it_is_unclear() -> None:
+    few = ok(1, 1, 0.1)
+    assert few.latency_s is not None
+    few.latency_s.ci95 = None
+    assert mark(few, ok(2, 1, 0.3)) == "unclear"
 
 
 def test_the_ratio_is_of_the_right_one_to_the_left_one() -> None:
@@ -75,8 +80,8 @@ def test_rows_are_joined_by_name_and_marked_by_their_time() -> None:
     right = [row("(whole call)", 1.4), row("encoder", 1.2), row("head", 0.101), row("new", 0.1)]
     joined = compare_rows(left, right, 0.02, per_second=False)
     assert {one["name"]: one["mark"] for one in joined} == {
-        "(whole call)": "more",
-        "encoder": "more",
+        "(whole call)": "slower",
+        "encoder": "slower",
         "head": "same",
         "gone": "left only",
         "new": "right only",
@@ -113,17 +118,27 @@ def test_times_of_the_same_cell_are_judged_as_compare_does() -> None:
     same = ("float32", "float32")
     slower = judge_runs(timed(0.1, "one"), timed(0.2, "two"), same)
     found = compare_grids(timed(0.1, "one").cells, timed(0.2, "two").cells, slower)
-    assert found[0]["figures"]["rtf"]["mark"] == "more"
+    assert found[0]["figures"]["rtf"]["mark"] == "slower"
     assert found[0]["figures"]["rtf"]["ratio"] == pytest.approx(2, rel=0.01)
     equal = judge_runs(timed(0.1, "one"), timed(0.1003, "two"), same)
-    assert equal.speeds[1, 1].verdict == "no difference"
+    assert equal.speeds[1, 1].verdict == "same"
+
+
+def test_two_variants_of_one_run_have_the_paired_ratio_of_compare() -> None:
+    drifting = Machine(drift=0.2)
+    run = make(Made(1, grid=((1.0, 1),), machine=drifting, variants=("a", "b"), factors={"b": 1.1}))
+    judged = judge_runs(run, run, ("a", "b"))
+    (place,) = compare_grids(run.cells[:1], run.cells[1:], judged)
+    assert place["figures"]["latency"]["mark"] == "slower"
+    (cell,) = compare(run, variants=("a", "b")).others[0].cells
+    assert place["figures"]["latency"]["ratio"] == cell.speed.ratio
 
 
 def test_another_machine_is_told_and_its_speed_not_judged() -> None:
     judged = judge_runs(timed(0.1, "one"), timed(0.2, "two", cpu="Another CPU"), ("float32", "float32"))
     assert any("Some CPU / Another CPU" in line for line in judged.differs)
     figure = compare_cells(ok(1, 1, 0.1), ok(1, 1, 0.2), judged.speeds[1, 1])["figures"]["rtf"]
-    assert (figure["mark"], figure["reason"]) == ("unknown", "another machine")
+    assert (figure["mark"], figure["reason"]) == ("not judged", "another machine")
 
 
 def test_a_variant_beside_itself_and_runs_without_a_common_cell_are_shown_all_the_same() -> None:

@@ -11,7 +11,7 @@ export interface Runs { folder: string; runs: RunEntry[] }
 export interface Figure { value: number | null; text: string }
 export interface Cell {
   label: string; seconds: number; batch_size: number; status: "ok" | "skipped" | "failed"; reason: string | null;
-  verdict: "stable" | "noisy" | null; verdict_reasons: string[]; spread: number; calls: number | null;
+  verdict: "stable" | "unstable" | null; verdict_reasons: string[]; half_width: number | null; calls: number | null; rounds: number | null;
   timed_region: string | null; breakdown: boolean; macs: number | null; figures: Record<string, Figure>; traces?: string[];
 }
 export interface Model {
@@ -29,7 +29,7 @@ export interface Run {
   datasets: string[];
 }
 export interface Traces { name: string; kind: "traces"; traces: string[] }
-export type Mark = "less" | "more" | "same" | "unknown" | "left only" | "right only";
+export type Mark = "slower" | "faster" | "same" | "unclear" | "not judged" | "less" | "more" | "unknown" | "left only" | "right only";
 export interface Compared { ratio: number | null; mark: Mark; reason: string }
 export interface Pair { left: Cell | null; right: Cell | null; figures: Record<string, Compared> }
 export interface Place extends Pair { seconds: number; batch_size: number }

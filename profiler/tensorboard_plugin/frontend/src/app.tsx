@@ -130,7 +130,7 @@ function Summary(props: { run: Run; variant: Variant }) {
       {" "}<span class={`badge ${run.status}`} data-status={run.status}>{run.status}</span></p>
     <p class="hint">{[run.started, machine.cpu, machine.threads && `${machine.threads} threads`, machine.os].filter(Boolean).join(" · ")}</p>
     {model?.weights === "random" && <p class="hint">Random weights: the exact architecture, unlearned. Speed and memory hold, the output means nothing.</p>}
-    <p class="hint">Seconds of audio × batch size. <span class="doubtful sample">~</span> marks a figure that is not stable; grey cells were skipped, red ones failed.</p>
+    <p class="hint">Seconds of audio × batch size. <span class="unstable sample">~</span> marks an unstable figure; grey cells were skipped, red ones failed.</p>
   </div>;
 }
 

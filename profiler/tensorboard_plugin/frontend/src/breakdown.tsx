@@ -33,7 +33,7 @@ const JOINED: Column<JoinedRow>[] = [
   { key: "right_s", title: "right, ms", numeric: true, value: (row) => row.right_s, text: (row) => msText(row.right_s!) },
   { key: "difference", title: "difference, ms", numeric: true, value: (row) => (row.left && row.right ? row.right_s! - row.left_s! : null), text: (row) => msText(row.right_s! - row.left_s!) },
   { key: "ratio", title: "right / left", numeric: true, value: (row) => row.ratio, text: (row) => ratioText(row.ratio!) },
-  { key: "mark", title: "mark", value: (row) => MARKS[row.mark].word, text: (row) => <MarkOf mark={row.mark} text={row.mark === "less" ? "faster" : row.mark === "more" ? "slower" : ""} /> },
+  { key: "mark", title: "mark", value: (row) => MARKS[row.mark].word, text: (row) => <MarkOf mark={row.mark} text={row.mark === "faster" || row.mark === "slower" ? row.mark : ""} /> },
   { key: "left_own", title: "left own, ms", numeric: true, value: (row) => row.left_own_s, text: (row) => msText(row.left_own_s!) },
   { key: "right_own", title: "right own, ms", numeric: true, value: (row) => row.right_own_s, text: (row) => msText(row.right_own_s!) },
   { key: "left_calls", title: "left calls", numeric: true, value: (row) => row.left?.calls, text: (row) => countText(row.left!.calls!) },

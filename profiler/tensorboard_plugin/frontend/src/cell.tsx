@@ -30,9 +30,9 @@ export function Figures(props: { cell: Cell }) {
       <dt>process, at most</dt><dd>{figure("process")}</dd>
       <dt>tensors, at most</dt><dd>{figure("tensors")}</dd>
       {cell.macs !== null && <><dt>operations</dt><dd>{significant(cell.macs / 1e9)} GMAC</dd></>}
-      {cell.calls !== null && <><dt>timed calls</dt><dd>{countText(cell.calls)}</dd></>}
+      {cell.calls !== null && <><dt>timed calls</dt><dd>{countText(cell.calls)}{cell.rounds ? ` in ${cell.rounds} rounds` : ""}</dd></>}
     </dl>
-    {cell.verdict === "noisy" && <Message>Doubtful: the truth may lie {percentText(cell.spread)} from the figure. {cell.verdict_reasons.join(" ")}</Message>}
+    {cell.verdict === "unstable" && <Message>Unstable: 95 % CI {cell.half_width === null ? "not known" : `±${percentText(cell.half_width)}`}. {cell.verdict_reasons.join(" ")}</Message>}
   </>;
 }
 

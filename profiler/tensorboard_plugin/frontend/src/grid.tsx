@@ -58,12 +58,12 @@ export function Grids(props: { run: Run; cells: Cell[]; chosen?: string; choose:
           if (!cell) return <span class="absent">{props.run.run.status === "running" ? "not yet" : "–"}</span>;
           const { value, text } = cell.figures[key];
           const timed = key === "rtf" || key === "latency";
-          const doubtful = timed && cell.verdict === "noisy";
-          const why = cell.reason ?? (doubtful ? cell.verdict_reasons.join(" ") : "");
-          const classes = ["cell", cell.status, doubtful && "doubtful", key === "rtf" && (value ?? 0) > 1 && "slow"];
+          const unstable = timed && cell.verdict === "unstable";
+          const why = cell.reason ?? (unstable ? cell.verdict_reasons.join(" ") : "");
+          const classes = ["cell", cell.status, unstable && "unstable", key === "rtf" && (value ?? 0) > 1 && "slow"];
           return <button type="button" class={classes.filter(Boolean).join(" ")} data-cell={cell.label} title={why || undefined}
             aria-pressed={cell.label === props.chosen} style={value === null ? undefined : `--heat: ${place(value).toFixed(3)}`}
-            aria-label={`${spoken({ seconds: row, batch_size: column })}: ${text}${doubtful ? ", not stable" : ""}. ${why}`}
+            aria-label={`${spoken({ seconds: row, batch_size: column })}: ${text}${unstable ? ", unstable" : ""}. ${why}`}
             onClick={() => props.choose(cell.label)}>{text}</button>;
         }} />;
     })}
@@ -81,7 +81,7 @@ export function SideBySideGrids(props: { grids: Run["grids"]; places: Place[]; c
         const { ratio, mark, reason } = place.figures[key];
         const [left, right] = [place.left?.figures[key].text ?? "none", place.right?.figures[key].text ?? "none"];
         const cell = place.left ?? place.right!;
-        return <button type="button" class={`cell pair pair-${mark}`} data-cell={cell.label} data-mark={mark} title={reason || undefined}
+        return <button type="button" class={`cell pair pair-${mark.replace(" ", "-")}`} data-cell={cell.label} data-mark={mark} title={reason || undefined}
           aria-pressed={cell.label === props.chosen} onClick={() => props.choose(place)}
           aria-label={`${spoken(place)}: ${left} on the left, ${right} on the right, ${ratio ? ratioText(ratio) : ""} ${MARKS[mark].word}`}>
           <span>{left} | {right}</span>{ratio !== null && <MarkOf mark={mark} text={ratioText(ratio)} />}

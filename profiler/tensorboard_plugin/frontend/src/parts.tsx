@@ -29,9 +29,13 @@ export function Answer<T>(props: { asked: Asked<T>; waiting?: string; children: 
 }
 
 export const MARKS: Record<Mark, { sign: string; word: string }> = {
+  slower: { sign: "▲", word: "slower" },
+  faster: { sign: "▼", word: "faster" },
+  same: { sign: "=", word: "same" },
+  unclear: { sign: "?", word: "unclear" },
+  "not judged": { sign: "", word: "not judged" },
   less: { sign: "▼", word: "less" },
   more: { sign: "▲", word: "more" },
-  same: { sign: "=", word: "no difference" },
   unknown: { sign: "", word: "cannot be compared" },
   "left only": { sign: "◁", word: "left only" },
   "right only": { sign: "▷", word: "right only" },

@@ -1,4 +1,4 @@
-"""Which cell of one run belongs to which of another: same seconds and batch size, and variants by name or by choice."""
+"""What belongs together: cells of two runs, by variant, seconds and batch size; rounds of two cells of one run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Pairs:
     only_second: list[str] = field(default_factory=list)
 
 
-def pair_cells(first: Results, second: Results, chosen: tuple[str, str] | None = None) -> Pairs:
+def match_cells(first: Results, second: Results, chosen: tuple[str, str] | None = None) -> Pairs:
     """Raises UserError where nothing can be paired; the message says what each run has."""
-    variants = _pair_variants(first, second, chosen)
+    variants = _match_variants(first, second, chosen)
     cells, only_first, only_second = [], [], []
     for one, two in variants:
         mine = {(cell.seconds, cell.batch_size): cell for cell in first.cells if cell.variant == one}
         theirs = {(cell.seconds, cell.batch_size): cell for cell in second.cells if cell.variant == two}
         cells += [(mine[place], theirs[place]) for place in sorted(mine.keys() & theirs.keys())]
-        only_first += [_label(one, *place) for place in sorted(mine.keys() - theirs.keys())]
-        only_second += [_label(two, *place) for place in sorted(theirs.keys() - mine.keys())]
+        only_first += [f"{one} {_place(*place)}" for place in sorted(mine.keys() - theirs.keys())]
+        only_second += [f"{two} {_place(*place)}" for place in sorted(theirs.keys() - mine.keys())]
     if chosen is None:
         only_first += [f"{name} (all cells)" for name in first.variants if name not in [one for one, _ in variants]]
         only_second += [f"{name} (all cells)" for name in second.variants if name not in [two for _, two in variants]]
@@ -43,7 +43,24 @@ def pair_cells(first: Results, second: Results, chosen: tuple[str, str] | None =
     return Pairs(variants, cells, only_first, only_second)
 
 
-def _pair_variants(first: Results, second: Results, chosen: tuple[str, str] | None) -> list[tuple[str, str]]:
+def match_rounds(first: CellResult, second: CellResult) -> list[tuple[list[float], list[float]]]:
+    """The calls of both in each round that both went through; by place where a run does not number its rounds."""
+    one, two = _numbered(first), _numbered(second)
+    if one is None or two is None:
+        sides = [cell.latency_s.by_round if cell.latency_s else [] for cell in (first, second)]
+        return list(zip(*sides, strict=True)) if len(sides[0]) == len(sides[1]) else []
+    return [(one[number], two[number]) for number in sorted(one.keys() & two.keys())]
+
+
+def _numbered(cell: CellResult) -> dict[int, list[float]] | None:
+    numbers = [condition.get("round") for condition in cell.conditions]
+    rounds = cell.latency_s.by_round if cell.latency_s else []
+    if len(numbers) != len(rounds) or not all(isinstance(number, int) for number in numbers):
+        return None
+    return {number: calls for number, calls in zip(numbers, rounds, strict=True) if number is not None and calls}
+
+
+def _match_variants(first: Results, second: Results, chosen: tuple[str, str] | None) -> list[tuple[str, str]]:
     for results in (first, second):
         if not results.cells:
             raise UserError(f"The run {results.run.id} is empty: it has no cell to compare ({results.run.status}).")
@@ -63,10 +80,10 @@ def _pair_variants(first: Results, second: Results, chosen: tuple[str, str] | No
     )
 
 
-def _label(variant: str, seconds: float, batch_size: int) -> str:
-    return f"{variant} {seconds:g} s x {batch_size}"
+def _place(seconds: float, batch_size: int) -> str:
+    return f"{seconds:g} s x {batch_size}"
 
 
 def _grid(results: Results, variants: list[str]) -> str:
     places = sorted({(cell.seconds, cell.batch_size) for cell in results.cells if cell.variant in variants})
-    return ", ".join(f"{seconds:g} s x {batch}" for seconds, batch in places) or "none"
+    return ", ".join(_place(*place) for place in places) or "none"

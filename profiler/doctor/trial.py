@@ -1,0 +1,148 @@
+"""The A/A trial: one small model, measured in several equal runs side by side, through the machinery of a real run.
+
+    load worker 1, 2, ... 7 | round 1: 3 1 7 2 6 4 5 | round 2: 5 2 6 1 4 7 3 | ... round 10
+
+Each run has a worker of its own, as real runs have, and each round a fork of it: a few calls after warm-up. A real run
+spreads the rounds of a cell over minutes, so that a burst of a few seconds falls on few of them; here runs take turns,
+and each is spread over the whole trial. Nothing differs between them: what differs in their figures is noise. What
+changes slower than the trial lasts shows against earlier trials (profiler.floor). torch lives in the workers alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from profiler.doctor.checks import BUSY_CPUS, swapped_pages
+from profiler.doctor.noise import FEWEST_RUNS
+from profiler.execution.conditions import between, read_counters
+from profiler.execution.job import Job
+from profiler.execution.workers import Workers
+from profiler.measure.latency import RoundSize
+from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Recipe
+
+VARIANT = "float32"
+SECONDS = 2.0  # of audio
+RECIPE = {
+    "pretrained_model": {"source": "profiler.doctor.encoder.Encoder", "type": "Module", "weights": "random"},
+    "profiling_dimensions": {"audio_mockup_secs": [SECONDS], "batch_sizes": [1]},
+}
+SIZE = RoundSize(warmup=2, min_calls=3, max_calls=5, seconds=0.5)
+RUNS, ROUNDS = 7, 10  # as many rounds as a run has by default
+FEWEST_ROUNDS = 3
+# The whole takes less than a minute: no worker is started after the first, no round after the second. On a machine so
+# slow that the fewest runs and rounds take longer, these are made all the same.
+LOADING_SECONDS, TRIAL_SECONDS = 25.0, 48.0
+ROUND_TIMEOUT = 60.0
+
+OnStep = Callable[[int, int], None]  # workers loaded and rounds done, and how many there are in all
+
+
+@dataclass
+class Trial:
+    """What the trial measured, and what happened on the machine meanwhile."""
+
+    runs: list[list[float]] = field(default_factory=list)  # the median of each round, in seconds
+    handoff_s: list[float] = field(default_factory=list)
+    conditions: dict[str, Any] = field(default_factory=dict)  # other_cpus, stolen_cpus, throttled
+    busy: list[tuple[str, float]] = field(default_factory=list)  # other processes and the CPUs they used
+    swapped: tuple[int | None, int | None] = (None, None)  # pages, before and after
+    seconds: float = 0.0
+
+
+def run_trial(threads: int, on_step: OnStep = lambda done, of: None) -> Trial:
+    """Measure; raises WorkerError where a worker cannot be started or dies."""
+    trial, start = Trial(), time.monotonic()
+    processes, pages = _cpu_seconds(), swapped_pages()
+    counters = read_counters([], _children())
+    with tempfile.TemporaryDirectory(prefix="speech-profiler-doctor-") as folder, _loaded() as runs:
+        while len(runs) < RUNS and (len(runs) < FEWEST_RUNS or time.monotonic() - start < LOADING_SECONDS):
+            on_step(len(runs), RUNS + ROUNDS)
+            runs.append(_workers(Path(folder) / str(len(runs)), threads))
+            runs[-1].ready(VARIANT)
+        trial.runs = [[] for _ in runs]
+        order = list(range(len(runs)))
+        for number in range(ROUNDS):
+            if number >= FEWEST_ROUNDS and time.monotonic() - start >= TRIAL_SECONDS:
+                break
+            on_step(RUNS + number, RUNS + ROUNDS)
+            random.Random(number).shuffle(order)
+            for run in order:
+                _round(trial, run, runs[run], _job(threads, number))
+    trial.seconds = time.monotonic() - start
+    trial.conditions = between(counters, read_counters([], _children()))
+    trial.busy = busiest(processes, _cpu_seconds(), trial.seconds)
+    trial.swapped = (pages, swapped_pages())
+    return trial
+
+
+@contextmanager
+def _loaded() -> Iterator[list[Workers]]:
+    """A list of workers, all of which are ended in the end."""
+    runs: list[Workers] = []
+    try:
+        yield runs
+    finally:
+        for workers in runs:
+            workers.close()
+
+
+def _workers(folder: Path, threads: int) -> Workers:
+    folder.mkdir()
+    recipe = Recipe.model_validate(RECIPE)
+    loaded = LoadedRecipe(folder / "doctor.yaml", "", recipe, {VARIANT: recipe})
+    return Workers(loaded, folder, "cpu", {VARIANT: threads})
+
+
+def _job(threads: int, number: int) -> Job:
+    """The work of a round, the same audio in every run."""
+    return Job(threads, ("time",), seconds=SECONDS, batch_size=1, seed=number, size=asdict(SIZE), handoff=threads > 1)
+
+
+def _round(trial: Trial, run: int, workers: Workers, job: Job) -> None:
+    figures = workers.do(VARIANT, job, ROUND_TIMEOUT, lambda event: None)["time"]["figures"]
+    trial.runs[run].append(statistics.median(figures["samples"]))
+    if figures.get("handoff_s") is not None:
+        trial.handoff_s.append(figures["handoff_s"])
+
+
+def _children() -> float:
+    """CPU seconds of processes that we started and that have ended, with what these started."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _cpu_seconds() -> dict[tuple[int, str], float]:
+    """(pid, name) -> CPU seconds so far of every process but this one."""
+    found = {}
+    for process in _others():
+        times = process.info["cpu_times"]
+        if times is not None:  # a process of others may not tell
+            found[process.info["pid"], process.info["name"] or "?"] = times.user + times.system
+    return found
+
+
+def _others() -> Iterable[psutil.Process]:
+    return (found for found in psutil.process_iter(["pid", "name", "cpu_times"]) if found.info["pid"] != os.getpid())
+
+
+def busiest(
+    before: dict[tuple[int, str], float], after: dict[tuple[int, str], float], seconds: float
+) -> list[tuple[str, float]]:
+    """Processes that used CPUs worth naming in between, the busiest first, as 'name (pid)'."""
+    used = {
+        f"{name} ({pid})": (spent - before.get((pid, name), 0.0)) / max(seconds, 1e-6)
+        for (pid, name), spent in after.items()
+    }
+    return sorted(((who, cpus) for who, cpus in used.items() if cpus >= BUSY_CPUS), key=lambda found: -found[1])

@@ -1,0 +1,46 @@
+"""Figures of a cell that follow from others: energy from a power that was given, shares of the machine's peak."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
+from profiler.measure.peak import relate_to_peak
+from profiler.recipe.load import LoadedRecipe
+from profiler.recipe.schema import Recipe
+from profiler.results import CellResult, Model
+
+
+def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
+    """The power that the recipe names, where there is no sensor."""
+    measure = loaded.recipe.measure
+    if measure.watts is None and measure.idle_watts is None and measure.powertop is None:
+        return None
+    report = loaded.resolve_path(measure.powertop) if measure.powertop else None
+    given = find_sensor(device, watts=measure.watts, idle_watts=measure.idle_watts, powertop=report)
+    assert isinstance(given, GivenPower)
+    return given
+
+
+def put_energy(result: CellResult, power: GivenPower | None, recipe: Recipe) -> None:
+    """With a power that the user gave, energy follows from the latency; without energy there is a reason."""
+    if result.latency_s is None:
+        return
+    if power is not None:
+        audio = result.input["seconds_of_audio"]
+        result.energy_j = asdict(energy_from_watts(power, result.latency_s.median, audio))
+    elif not recipe.measure.energy:
+        result.energy_reason = "the recipe has measure.energy: false"
+
+
+def put_operations(result: CellResult, peak: dict[str, Any] | None, model: Model | None) -> None:
+    """How near the peak the cell came; and what the model does for a second of audio, by the first cell that tells."""
+    if not result.operations or not result.latency_s:
+        return
+    result.operations |= relate_to_peak(result.operations, result.latency_s.median, peak)
+    if model is not None and not model.operations:
+        model.operations = {
+            "macs_per_second_of_audio": result.operations["per_second"],
+            "uncounted": result.operations["uncounted"],
+        }

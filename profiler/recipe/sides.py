@@ -1,0 +1,142 @@
+"""Two recipes, or one with two settings -> one recipe whose variants are the sides A and B of a comparison."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UserError
+from profiler.recipe.load import LoadedRecipe, load_recipe
+from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
+from profiler.worktree import worktree
+
+# Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.
+ONLY_TIME_AND_MEMORY = {
+    "measure.operations": False,
+    "measure.energy": False,
+    "trace.breakdown": False,
+    "profiling_dimensions.export_logs": False,
+    "dataset": None,
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two things to compare."""
+
+    recipe: Path
+    about: str  # what it is called in the report
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    python: str | None = None
+    path: Path | None = None
+
+    def load(self, trust: bool) -> LoadedRecipe:
+        return load_recipe(self.recipe, {**ONLY_TIME_AND_MEMORY, **self.overrides}, trust)
+
+    def variant(self, given: Variant, name: str) -> Variant:
+        changes = {
+            "name": name,
+            "python": self.python or given.python,
+            "path": str(self.path or given.path or "") or None,
+        }
+        return given.model_copy(update=changes)
+
+
+@contextmanager
+def make_sides(
+    a: Path,
+    other: Path | None,
+    common: Mapping[str, Any],
+    changed: Mapping[str, Any],
+    rev: str | None,
+    repo: str | Path | None,
+    python: str | None,
+) -> Iterator[tuple[Side, Side]]:
+    """A and B, by the one thing that differs. The code of a revision is there for as long as this lasts."""
+    if other is not None:
+        yield Side(a, str(a), common), Side(other, str(other), common)
+    elif rev is not None:
+        with worktree(rev, Path(repo) if repo is not None else a.resolve().parent) as tree:
+            old = Side(a, f"{a}, code at {rev} ({tree.commit[:10]})", common, path=tree.folder)
+            yield old, Side(a, f"{a}, code as it is here", common)
+    elif python is not None:
+        interpreter = find_python(python)
+        yield Side(a, f"{a} with {python}", common, interpreter), Side(a, f"{a} with this Python", common)
+    else:
+        settings = ", ".join(f"{key}={value}" for key, value in changed.items())
+        yield Side(a, str(a), common), Side(a, f"{a} with {settings}" if settings else str(a), {**common, **changed})
+
+
+def find_python(given: str) -> str:
+    """The interpreter of another environment, which can run a worker. Raises UserError."""
+    path = shutil.which(str(Path(given).expanduser()))
+    if path is None:
+        raise UserError(f"--python {given}: there is no such interpreter.")
+    root = str(Path(__file__).resolve().parents[2])
+    command = [path, "-c", f"import sys; sys.path.insert(0, {root!r}); import profiler.execution.worker, torch"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise UserError(
+            f"--python {given}: a worker cannot run in that environment ({said}). Install the profiler there: "
+            f"{given} -m pip install speech-profiler"
+        )
+    return str(Path(path).absolute())
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The variants that take turns."""
+
+    a: str
+    b: str
+
+
+def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, list[Pair]]:
+    """Raises UserError where the two have nothing to compare."""
+    sides = {"A": (a, a.load(trust)), "B": (b, b.load(trust))}
+    grid = _common_grid(*(loaded.recipe.profiling_dimensions for _, loaded in sides.values()))
+    names = _common_variants(*(loaded.recipe for _, loaded in sides.values()))
+    variants, by_variant, paths = [], {}, {}
+    for letter, (side, loaded) in sides.items():
+        given = {variant.name: variant for variant in loaded.recipe.variants}
+        for common, name in zip(names[letter], names["suffix"], strict=True):
+            called = f"{letter}{name}"
+            variants.append(side.variant(given[common], called))
+            by_variant[called] = loaded.by_variant[common].model_copy(update={"profiling_dimensions": grid})
+            paths[called] = loaded.path
+    first = sides["A"][1]
+    recipe = first.recipe.model_copy(update={"profiling_dimensions": grid, "variants": variants})
+    second = sides["B"][1]
+    text = first.text if first.text == second.text else f"# A\n{first.text}\n---\n# B\n{second.text}"
+    title = first.name if first.name == second.name else f"{first.name}-vs-{second.name}"
+    pairs = [Pair(f"A{name}", f"B{name}") for name in names["suffix"]]
+    return LoadedRecipe(second.path, text, recipe, by_variant, paths, title), pairs
+
+
+def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDimensions:
+    seconds = [value for value in a.audio_mockup_secs if value in b.audio_mockup_secs]
+    batches = [value for value in a.batch_sizes if value in b.batch_sizes]
+    if not seconds or not batches:
+        raise UserError(
+            f"A and B have no cell in common: A has {a.audio_mockup_secs} s x {a.batch_sizes}, B has "
+            f"{b.audio_mockup_secs} s x {b.batch_sizes}. Give both the same audio_mockup_secs and batch_sizes."
+        )
+    skips = a.triangle_only or b.triangle_only
+    return a.model_copy(update={"audio_mockup_secs": seconds, "batch_sizes": batches, "triangle_only": skips})
+
+
+def _common_variants(a: Recipe, b: Recipe) -> dict[str, list[str]]:
+    """Variants of the same name belong together; where each side has one alone, these."""
+    ours, theirs = ([variant.name for variant in recipe.variants] for recipe in (a, b))
+    if len(ours) == len(theirs) == 1:
+        return {"A": ours, "B": theirs, "suffix": [""]}
+    common = [name for name in ours if name in theirs]
+    if not common:
+        raise UserError(f"A and B have no variant in common: A has {', '.join(ours)}; B has {', '.join(theirs)}.")
+    return {"A": common, "B": common, "suffix": [f".{name}" for name in common]}
