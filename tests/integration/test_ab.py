@@ -25,8 +25,12 @@ def recipe(tmp_path: Path) -> Path:
     return program.module_recipe(tmp_path, "Sleeper", "{per_second: 0.1}", seconds="[0.1]", batches="[1]", more=FEW)
 
 
-def run(*arguments: str | Path, logdir: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    done = program.run("ab", *arguments, "--trust", "--quiet", "--seconds", "2", "--json", "--logdir", logdir)
+def run(
+    *arguments: str | Path, logdir: Path, seconds: int = 60
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """It ends once it is decided, whatever time it has; a busy machine needs some of it."""
+    limits = ["--seconds", str(seconds), "--logdir", str(logdir)]
+    done = program.run("ab", *arguments, "--trust", "--quiet", "--json", *limits)
     return done, json.loads(done.stdout) if done.stdout else {}
 
 
@@ -35,7 +39,7 @@ def test_a_slower_setting_is_called_slower_and_ends_with_status_3(recipe: Path, 
     assert done.returncode == 3, done.stderr
     (cell,) = found["others"][0]["cells"]
     assert cell["speed"]["verdict"] == "slower"
-    assert cell["speed"]["ratio"] == pytest.approx(4.0, rel=0.25)
+    assert 2 < cell["speed"]["ratio"] < 6, "10 ms of sleep against 40 ms"
     assert found["about"]["B"].endswith(f"with {SLOWER}")
 
 
@@ -51,7 +55,7 @@ def test_the_other_way_round_it_is_faster_and_ends_with_status_0(tmp_path: Path)
 
 def test_an_ab_run_is_an_ordinary_run_with_two_variants(recipe: Path, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    done = program.run("ab", recipe, "--b", SLOWER, "--trust", "--seconds", "10", "--logdir", logs)
+    done = program.run("ab", recipe, "--b", SLOWER, "--trust", "--seconds", "60", "--logdir", logs)
     assert "Of 1 cell: 1 slower." in done.stdout
     assert "every cell is decided" in done.stderr
     results = program.results_in(logs)
@@ -85,7 +89,9 @@ def test_it_stops_when_its_time_is_spent_and_says_what_it_could_have_seen(tmp_pa
 
 def test_unclear_ends_with_status_4_when_asked(tmp_path: Path) -> None:
     recipe = program.module_recipe(tmp_path, "Chancy", "{}", "[0.1]", "[1]", FEW)
-    done, found = run(recipe, "--b", "measure.limit=500", "--strict", "--threshold", "0%", logdir=tmp_path / "logs")
+    done, found = run(
+        recipe, "--b", "measure.limit=500", "--strict", "--threshold", "0%", logdir=tmp_path / "logs", seconds=2
+    )
     assert found["others"][0]["cells"][0]["speed"]["verdict"] == "unclear"
     assert done.returncode == 4, done.stderr
 
@@ -105,7 +111,7 @@ def test_each_side_of_a_revision_runs_its_own_code(tmp_path: Path) -> None:
     code.write_text(code.read_text().replace("time.sleep(self.fixed +", "time.sleep(0.03 + self.fixed +"))
     done, found = run(recipe, "--rev", "HEAD", logdir=tmp_path / "logs")
     assert done.returncode == 3, done.stderr
-    assert found["others"][0]["cells"][0]["speed"]["ratio"] == pytest.approx(4.0, rel=0.25)
+    assert 2 < found["others"][0]["cells"][0]["speed"]["ratio"] < 6
     assert "code at HEAD" in found["about"]["A"]
     listed = subprocess.run([*git, "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert len(listed.splitlines()) == 1
@@ -162,7 +168,7 @@ def test_an_environment_without_the_profiler_is_refused_with_what_to_install(rec
 
 def test_a_side_that_fails_fails_alone_and_the_run_says_so(tmp_path: Path) -> None:
     recipe = program.module_recipe(tmp_path, "Trouble", "{what: raise, at: 9}", "[0.1, 0.2]", "[1]", FEW)
-    done, found = run(recipe, "--b", "pretrained_model.overrides.at=0.2", logdir=tmp_path / "logs")
+    done, found = run(recipe, "--b", "pretrained_model.overrides.at=0.2", logdir=tmp_path / "logs", seconds=2)
     assert done.returncode == 3, "what worked and fails now is worse than slow"
     cells = {cell["seconds"]: cell for cell in found["others"][0]["cells"]}
     assert cells[0.2]["status"] == ["ok", "failed"]

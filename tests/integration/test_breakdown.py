@@ -31,7 +31,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Two cells of a model whose parts take known times, and which notes who watches it."""
     folder = tmp_path_factory.mktemp("parts")
     recipe = program.module_recipe(
-        folder, "Parts", f"{{notes: {folder}/notes}}", batches="[1]", more=program.QUICK + LABELS, grid=GRID
+        folder,
+        "Parts",
+        f"{{seconds: 0.02, notes: {folder}/notes}}",
+        batches="[1]",
+        more=program.QUICK + LABELS,
+        grid=GRID,
     )
     done = program.run(recipe, "--trust", "--logdir", folder / "logs", "measure.rounds=1")
     assert done.returncode == 0, done.stderr
