@@ -20,11 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.environment import available_memory, versions
+from profiler.environment import versions
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
-from profiler.measure.layout import move_weights
 from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ PATHS = ("folder", "file", "architecture", "base", "checkpoint")  # of a ModelRe
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 FIRST_USE_SECONDS = 0.01
-OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
+OOM_SCORE = b"1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
 
 class Worker:
@@ -135,10 +134,8 @@ class Worker:
             },
         }
 
-    def _job(self, job: Job, moved: bool = False) -> Message:
+    def _job(self, job: Job) -> Message:
         before = os.times()
-        if moved and self.model is not None and job.passes:
-            move_weights([self.model.module, *self.model.beside.values()], available_memory())
         run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
         after = os.times()
         return {"event": "done", "cpu_s": after.user + after.system - before.user - before.system}
@@ -156,7 +153,7 @@ class Worker:
             die_with_parent()
             _offer_to_oom_killer()
             self.channel.send({"event": "started", "pid": os.getpid()})
-            done = self._answer(lambda: self._job(job, moved=True))
+            done = self._answer(lambda: self._job(job))
             sys.stderr.flush()
             if done:
                 os.write(write_end, b"d")
@@ -188,9 +185,12 @@ def die_with_parent() -> None:
 
 
 def _offer_to_oom_killer() -> None:
-    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway.
+    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway. System calls
+    # alone: whatever a fork touches is copied, page by page, and text files touch much.
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+        file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(file, OOM_SCORE)
+        os.close(file)
 
 
 def main() -> None:
