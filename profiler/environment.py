@@ -6,6 +6,7 @@ Everything is read, nothing guessed: what cannot be read here is null.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import platform
@@ -141,9 +142,13 @@ def throttle_counts() -> int:
     for line in (_read(SYS / "fs/cgroup/cpu.stat") or _read(SYS / "fs/cgroup/cpu/cpu.stat") or "").splitlines():
         if line.startswith("nr_throttled "):
             count += int(line.split()[1])
-    for file in (SYS / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"):
-        count += int(_read(file) or 0)
-    return count
+    return count + sum(int(_read(file) or 0) for file in _throttle_files(SYS))
+
+
+@functools.cache
+def _throttle_files(system: Path) -> list[Path]:
+    """One for each core, where the processor counts."""
+    return list((system / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"))
 
 
 def _frequency() -> float | None:

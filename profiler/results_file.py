@@ -24,7 +24,7 @@ from profiler.errors import StorageError
 from profiler.results import FILE, JOURNAL, Accuracy, CellResult, DatasetResult, Record, Results
 
 SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
-REPLACING_SHARE = 0.05  # of the time may go into replacing results.json
+REPLACING_SHARE = 0.02  # of the time may go into replacing results.json; the journal has what it lacks
 
 Key = tuple[str, float, int]
 

@@ -134,7 +134,7 @@ def _time(
     step: TrainingStep | None,
     receive: Receive,
 ) -> dict[str, Any]:
-    last_report = 0.0
+    last_report = time.monotonic()
 
     def report(timing: Timing) -> None:
         nonlocal last_report
