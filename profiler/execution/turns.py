@@ -15,7 +15,7 @@ from profiler.units import many
 
 # Calls of each side in a round: enough that the median of their ratios and the slowest of them say something, few
 # enough for many rounds, since it is rounds that differ.
-TURNS = RoundSize(warmup=2, min_calls=1, max_calls=8, seconds=0.25)
+TURNS = RoundSize(warmup=2, min_calls=1, max_calls=16, seconds=0.25)
 
 
 class TurnSchedule(Schedule):

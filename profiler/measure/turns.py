@@ -16,7 +16,9 @@ from typing import Any
 from profiler.device import Device
 from profiler.measure.latency import OnSample, RoundSize, Timing, input_of, no_garbage_collection, timed, warm_up
 
-COLD_SECONDS = 0.02  # a call shorter than this is made once more, untimed, before: the other side has used the caches
+# A call shorter than this is made once more, untimed, before: the other side has used the caches. What it lost there is
+# read again within some tenths of a millisecond, a few per cent of such a call and next to nothing of a longer one.
+COLD_SECONDS = 0.005
 LOOK_SECONDS = 0.001  # how long to watch whether threads still spin
 ASLEEP = 0.2  # CPUs: below, nothing spins
 LONGEST_REST = 0.2  # seconds; threads that never sleep were told so (OMP_WAIT_POLICY=active), and are not waited for
