@@ -1,6 +1,6 @@
 """Does `ab` find what changed, and only that? Trials through the real program, as a user runs it.
 
-    .venv/bin/python -m benchmarks.ab [--equal 3] [--slower 2] [--sometimes 1]
+    .venv/bin/python -m benchmarks.ab [--equal 4] [--slower 3] [--sometimes 1]
 
 Each trial compares a small transformer encoder with itself in four cells, on one thread: `equal`, nothing differs;
 `slower`, B has 34 layers instead of 33, 3 % more work; `sometimes`, 40 % of B's calls take twice as long, which moves
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from profiler import ab, load_run
 from profiler.comparison import compare_sides
@@ -34,7 +35,7 @@ pretrained_model:
   overrides: {layers: 33, width: 64, slow_calls: 0.0}
 profiling_dimensions: {audio_mockup_secs: [0.25, 0.5], batch_sizes: [1, 2], example_audio: SPEECH}
 """
-TRIALS = {
+TRIALS: dict[str, dict[str, Any]] = {
     "equal": {},
     "slower": {"pretrained_model.overrides.layers": 34},
     "sometimes": {"pretrained_model.overrides.slow_calls": 0.4},
@@ -122,7 +123,7 @@ def report(folder: Path, times: list[float]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, count in (("equal", 3), ("slower", 2), ("sometimes", 1)):
+    for name, count in (("equal", 4), ("slower", 3), ("sometimes", 1)):
         parser.add_argument(f"--{name}", type=int, default=count, help="trials (default: %(default)s)")
     parser.add_argument("--logs", type=Path, help="keep the runs here, and count those that are here already")
     arguments = parser.parse_args()
