@@ -50,6 +50,11 @@ def many(count: object, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def place_text(seconds: float, batch_size: int) -> str:
+    """A cell of the grid, as tables name it."""
+    return f"{seconds:g} s x {batch_size}"
+
+
 def clock_text(seconds: float) -> str:
     """75 -> '1:15'."""
     whole = max(0, round(seconds))

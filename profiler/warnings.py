@@ -9,6 +9,10 @@ RANDOM_ADDRESSES = (
     "Address space randomisation cannot be switched off here (containers may forbid it): equal sides may differ by "
     "1 to 2 %, because their processes lie at other addresses."
 )
+SHARED_PAGES = (
+    "Processes cannot be given memory pages of their own here (that takes Linux 5.14): equal sides may differ by about "
+    "1 % in all rounds alike, because of where their weights lie."
+)
 RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing."
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.

@@ -21,7 +21,6 @@ from profiler.machine import floor_between, normalised
 from profiler.metrics import cell_changes, variant_changes
 from profiler.results import CellResult, Results
 
-ANOTHER_MACHINE = "another machine"
 PAIRED_FROM = 6  # matched rounds: with fewer there is no CI of their ratios
 
 
@@ -37,8 +36,8 @@ def compare_results(
         if variants is None:
             raise UserError("There is one run only. Give another one to compare it with, or --variants A B within it.")
         others = [baseline]
-    twice = any(other.run.id == baseline.run.id for other in others)
-    if twice and (variants is None or variants[0] == variants[1]):
+    equal = variants is None or variants[0] == variants[1]
+    if equal and any(other.run.id == baseline.run.id for other in others):
         raise UserError(
             f"{baseline.run.id} is given twice: a run is equal to itself. Give another run, or compare two of "
             "its variants with --variants A B."
@@ -89,7 +88,7 @@ def _against(
         if speed.ratio is not None and found.judged:
             speed.normalised = normalised(speed.ratio, first, second, names)
         elif speed.ratio is not None:
-            speed.verdict, speed.reason = "not judged", ANOTHER_MACHINE
+            speed.verdict, speed.reason = "not judged", "another machine"
     return found
 
 
@@ -129,8 +128,7 @@ def _problem(cell: CellResult) -> str:
         return "raw samples are missing"
     if not all(math.isfinite(sample) and sample > 0 for sample in (*latency.samples, latency.median)):
         return "raw samples are damaged: not all are times above 0"
-    fits = sum(latency.rounds) == len(latency.samples)
-    return "" if fits else "raw samples are damaged: they do not fit the rounds"
+    return "" if sum(latency.rounds) == len(latency.samples) else "raw samples are damaged: they do not fit the rounds"
 
 
 def _cell(first: CellResult, second: CellResult) -> CellComparison:

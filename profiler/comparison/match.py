@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from profiler.errors import UserError
 from profiler.nearest import nearest
 from profiler.results import CellResult, Results
+from profiler.units import place_text
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ def match_cells(first: Results, second: Results, chosen: tuple[str, str] | None 
         mine = {(cell.seconds, cell.batch_size): cell for cell in first.cells if cell.variant == one}
         theirs = {(cell.seconds, cell.batch_size): cell for cell in second.cells if cell.variant == two}
         cells += [(mine[place], theirs[place]) for place in sorted(mine.keys() & theirs.keys())]
-        only_first += [f"{one} {_place(*place)}" for place in sorted(mine.keys() - theirs.keys())]
-        only_second += [f"{two} {_place(*place)}" for place in sorted(theirs.keys() - mine.keys())]
+        only_first += [f"{one} {place_text(*place)}" for place in sorted(mine.keys() - theirs.keys())]
+        only_second += [f"{two} {place_text(*place)}" for place in sorted(theirs.keys() - mine.keys())]
     if chosen is None:
         only_first += [f"{name} (all cells)" for name in first.variants if name not in [one for one, _ in variants]]
         only_second += [f"{name} (all cells)" for name in second.variants if name not in [two for _, two in variants]]
@@ -80,10 +81,6 @@ def _match_variants(first: Results, second: Results, chosen: tuple[str, str] | N
     )
 
 
-def _place(seconds: float, batch_size: int) -> str:
-    return f"{seconds:g} s x {batch_size}"
-
-
 def _grid(results: Results, variants: list[str]) -> str:
     places = sorted({(cell.seconds, cell.batch_size) for cell in results.cells if cell.variant in variants})
-    return ", ".join(_place(*place) for place in places) or "none"
+    return ", ".join(place_text(*place) for place in places) or "none"

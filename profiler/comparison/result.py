@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from profiler.differences import Difference
 from profiler.metrics import Change
+from profiler.units import place_text
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +59,7 @@ class CellComparison(BaseModel):
 
     @property
     def label(self) -> str:
-        return f"{self.seconds:g} s x {self.batch_size}"
+        return place_text(self.seconds, self.batch_size)
 
 
 class VariantComparison(BaseModel):
@@ -129,7 +130,7 @@ class Comparison(BaseModel):
 
 def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
     low, high = cell.speed.ci or (None, None)
-    row: dict[str, Any] = {
+    return {
         "run": other.run.id,
         "baseline_variant": cell.variants[0],
         "variant": cell.variants[1],
@@ -144,5 +145,5 @@ def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
         "p_adjusted": cell.speed.p_adjusted,
         "verdict": cell.speed.verdict,
         "reason": cell.speed.reason,
+        **{f"{change.metric}_ratio": change.ratio for change in cell.other_metrics},
     }
-    return row | {f"{change.metric}_ratio": change.ratio for change in cell.other_metrics}

@@ -13,6 +13,7 @@ from profiler.execution.schedule import Schedule
 from profiler.execution.settings import allowed_cpus
 from profiler.execution.turns import TURNS, TurnSchedule
 from profiler.measure.latency import RoundSize
+from profiler.measure.layout import can_own_pages
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure
 from profiler.recipe.sides import Pair
@@ -39,6 +40,8 @@ class AbExecution(Execution):
         with same_addresses() as same:
             if not same:
                 self._note(warnings.RANDOM_ADDRESSES)
+        if not can_own_pages():
+            self._note(warnings.SHARED_PAGES)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.results.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 

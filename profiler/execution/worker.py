@@ -20,10 +20,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.environment import versions
+from profiler.environment import available_memory, versions
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
+from profiler.measure.layout import own_pages
 from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class Worker:
             die_with_parent()
             _offer_to_oom_killer()
             self.channel.send({"event": "started", "pid": os.getpid()})
+            if job.turns:
+                own_pages(available_memory())
             done = self._answer(lambda: self._job(job))
             sys.stderr.flush()
             if done:

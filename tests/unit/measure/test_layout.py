@@ -1,0 +1,70 @@
+"""A fork with pages of its own: nothing is shared with its parent, nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.measure.layout import can_own_pages, own_pages
+
+SIZE = 32 << 20
+PLENTY = 1 << 40
+pytestmark = pytest.mark.skipif(not can_own_pages(), reason="needs Linux 5.14")
+
+
+def in_fork(work: Callable[[], Any]) -> Any:
+    """What it gives in a child, as JSON; the parent goes on holding its memory."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write_end, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+def memory(name: str) -> int:
+    """Bytes of this process, by a line of smaps_rollup."""
+    found = re.search(rf"(?m)^{name}:\s+(\d+) kB", Path("/proc/self/smaps_rollup").read_text())
+    assert found is not None
+    return int(found[1]) << 10
+
+
+def test_what_was_shared_with_the_parent_is_the_forks_own_and_has_the_same_values() -> None:
+    written = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+
+    def work() -> tuple[int, bool, int, bool]:
+        before = memory("Shared_Dirty")
+        same = bytes(written)
+        done = own_pages(PLENTY)
+        return before, done, memory("Shared_Dirty"), written == same
+
+    before, done, after, unchanged = in_fork(work)
+    assert before >= SIZE, "a fork shares"
+    assert done
+    assert after < SIZE / 4
+    assert unchanged
+
+
+def test_memory_that_was_never_used_stays_unused() -> None:
+    with mmap.mmap(-1, 8 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        grown = in_fork(lambda: (memory("Rss"), own_pages(PLENTY), memory("Rss")))
+    assert grown[1]
+    assert grown[2] - grown[0] < SIZE
+
+
+def test_where_memory_is_short_nothing_is_copied() -> None:
+    written = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    done, shared = in_fork(lambda: (own_pages(len(written)), memory("Shared_Dirty")))
+    assert not done
+    assert shared >= SIZE
