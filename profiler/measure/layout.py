@@ -13,7 +13,7 @@ import ctypes
 import mmap
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 MADV_POPULATE_WRITE = 23  # Linux 5.14: as if each page were written to
@@ -21,39 +21,54 @@ MOST = 0.25  # of the memory that is available: the pages of the other process s
 PRESENT = bytes(value & 1 for value in range(256))  # the other bits that mincore(2) gives mean nothing
 LIBC = ctypes.CDLL(None)
 
+Run = tuple[int, int]  # pages that follow each other: number of the first, how many
+
 
 def can_own_pages() -> bool:
     """Whether the system can do it."""
     if sys.platform != "linux":
         return False
     with mmap.mmap(-1, mmap.PAGESIZE) as page:
-        return _populate(ctypes.addressof(ctypes.c_char.from_buffer(page)), mmap.PAGESIZE)
+        return _populate((ctypes.addressof(ctypes.c_char.from_buffer(page)) // mmap.PAGESIZE, 1))
 
 
-def own_pages(available: int) -> bool:
-    """Copy all memory that this process shares with the one it was forked from; gives whether it was done.
+def pages_in_memory() -> list[Run]:
+    """The pages that this process has used, of those that are private and can be written to, in order."""
+    if not can_own_pages():
+        return []
+    areas = re.finditer(r"(?m)^([0-9a-f]+)-([0-9a-f]+) rw.p ", Path("/proc/self/maps").read_text())
+    return [run for area in areas for run in _used(int(area[1], 16), int(area[2], 16))]
+
+
+def new_pages(before: Sequence[Run], after: Sequence[Run]) -> list[Run]:
+    """What was not there before; both are in order."""
+    new = []
+    for start, count in after:
+        end = start + count
+        for known, size in before:
+            if start < known + size and known < end:
+                new.append((start, known - start))
+                start = known + size
+        new.append((start, end - start))
+    return [run for run in new if run[1] > 0]
+
+
+def own_pages(runs: Sequence[Run], available: int) -> bool:
+    """Copy these pages, which this process shares with the one it was forked from; gives whether it was done.
 
     `available`: bytes that are free on the machine; a copy that would take too much of them is not made.
     """
-    if not can_own_pages():
-        return False
-    runs = [run for area in _writable() for run in _present(*area)]
-    return sum(length for _, length in runs) <= MOST * available and all(_populate(*run) for run in runs)
+    fits = sum(count for _, count in runs) * mmap.PAGESIZE <= MOST * available
+    return fits and all(map(_populate, runs))
 
 
-def _writable() -> list[tuple[int, int]]:
-    """Start and end of each private area that can be written to."""
-    found = re.finditer(r"(?m)^([0-9a-f]+)-([0-9a-f]+) rw.p ", Path("/proc/self/maps").read_text())
-    return [(int(area[1], 16), int(area[2], 16)) for area in found]
-
-
-def _present(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and length of each run of pages that are in memory; others were never used."""
+def _used(start: int, end: int) -> Iterator[Run]:
     there = ctypes.create_string_buffer((end - start) // mmap.PAGESIZE)
     LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(end - start), there)
     for run in re.finditer(b"\x01+", there.raw.translate(PRESENT)):
-        yield start + run.start() * mmap.PAGESIZE, len(run[0]) * mmap.PAGESIZE
+        yield start // mmap.PAGESIZE + run.start(), len(run[0])
 
 
-def _populate(start: int, length: int) -> bool:
+def _populate(run: Run) -> bool:
+    start, length = (number * mmap.PAGESIZE for number in run)
     return bool(LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), MADV_POPULATE_WRITE) == 0)

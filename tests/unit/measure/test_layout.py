@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from profiler.measure.layout import can_own_pages, own_pages
+from profiler.measure.layout import can_own_pages, new_pages, own_pages, pages_in_memory
 
 SIZE = 32 << 20
 PLENTY = 1 << 40
@@ -46,7 +46,7 @@ def test_what_was_shared_with_the_parent_is_the_forks_own_and_has_the_same_value
     def work() -> tuple[int, bool, int, bool]:
         before = memory("Shared_Dirty")
         same = bytes(written)
-        done = own_pages(PLENTY)
+        done = own_pages(pages_in_memory(), PLENTY)
         return before, done, memory("Shared_Dirty"), written == same
 
     before, done, after, unchanged = in_fork(work)
@@ -58,13 +58,39 @@ def test_what_was_shared_with_the_parent_is_the_forks_own_and_has_the_same_value
 
 def test_memory_that_was_never_used_stays_unused() -> None:
     with mmap.mmap(-1, 8 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
-        grown = in_fork(lambda: (memory("Rss"), own_pages(PLENTY), memory("Rss")))
+        grown = in_fork(lambda: (memory("Rss"), own_pages(pages_in_memory(), PLENTY), memory("Rss")))
     assert grown[1]
     assert grown[2] - grown[0] < SIZE
 
 
 def test_where_memory_is_short_nothing_is_copied() -> None:
     written = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
-    done, shared = in_fork(lambda: (own_pages(len(written)), memory("Shared_Dirty")))
+    runs = pages_in_memory()
+    done, shared = in_fork(lambda: (own_pages(runs, len(written)), memory("Shared_Dirty")))
     assert not done
     assert shared >= SIZE
+
+
+def test_what_was_there_before_can_be_left_shared() -> None:
+    """As a worker does: only what loading the model has used is copied."""
+    older = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    before = pages_in_memory()
+    newer = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    runs = new_pages(before, pages_in_memory())
+
+    def work() -> tuple[int, bool, int]:
+        return memory("Shared_Dirty"), own_pages(runs, PLENTY), memory("Shared_Dirty")
+
+    shared, done, left = in_fork(work)
+    assert done
+    assert shared - left == pytest.approx(len(newer), rel=0.2)
+    assert left >= len(older)
+
+
+def test_new_pages_are_those_that_were_not_there_before() -> None:
+    before = [(10, 5), (20, 5)]
+    assert new_pages(before, [(10, 5), (20, 5)]) == []
+    assert new_pages(before, [(8, 4), (14, 8), (30, 2)]) == [(8, 2), (15, 5), (30, 2)]
+    assert new_pages(before, [(0, 100)]) == [(0, 10), (15, 5), (25, 75)]
+    assert new_pages([], [(3, 3)]) == [(3, 3)]
+    assert new_pages(before, [(12, 1), (22, 10)]) == [(25, 7)]
