@@ -40,14 +40,21 @@ def memory(name: str) -> int:
     return int(found[1]) << 10
 
 
+def fresh_memory() -> mmap.mmap:
+    """Written to, and never part of the heap, which may have room left from before."""
+    area = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    area.write(os.urandom(1 << 20) * (SIZE >> 20))
+    return area
+
+
 def test_what_was_shared_with_the_parent_is_the_forks_own_and_has_the_same_values() -> None:
-    written = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    written = fresh_memory()
 
     def work() -> tuple[int, bool, int, bool]:
         before = memory("Shared_Dirty")
-        same = bytes(written)
+        same = written[:]
         done = own_pages(pages_in_memory(), PLENTY)
-        return before, done, memory("Shared_Dirty"), written == same
+        return before, done, memory("Shared_Dirty"), written[:] == same
 
     before, done, after, unchanged = in_fork(work)
     assert before >= SIZE, "a fork shares"
@@ -64,7 +71,7 @@ def test_memory_that_was_never_used_stays_unused() -> None:
 
 
 def test_where_memory_is_short_nothing_is_copied() -> None:
-    written = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    written = fresh_memory()
     runs = pages_in_memory()
     done, shared = in_fork(lambda: (own_pages(runs, len(written)), memory("Shared_Dirty")))
     assert not done
@@ -73,9 +80,9 @@ def test_where_memory_is_short_nothing_is_copied() -> None:
 
 def test_what_was_there_before_can_be_left_shared() -> None:
     """As a worker does: only what loading the model has used is copied."""
-    older = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    older = fresh_memory()
     before = pages_in_memory()
-    newer = bytearray(os.urandom(1 << 20) * (SIZE >> 20))
+    newer = fresh_memory()
     runs = new_pages(before, pages_in_memory())
 
     def work() -> tuple[int, bool, int]:
@@ -83,7 +90,7 @@ def test_what_was_there_before_can_be_left_shared() -> None:
 
     shared, done, left = in_fork(work)
     assert done
-    assert shared - left == pytest.approx(len(newer), rel=0.2)
+    assert shared - left >= len(newer)
     assert left >= len(older)
 
 
