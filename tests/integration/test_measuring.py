@@ -127,7 +127,7 @@ def test_cpu_time_is_recorded_beside_wall_time(tmp_path: Path) -> None:
 
 
 def test_known_costs_come_out(tmp_path: Path) -> None:
-    """A sleep is never shorter than asked for; how much longer it is, is the machine's business."""
+    """The shortest call is the sleep; what a fit over medians gives on a busy machine is the machine's business."""
     recipe = program.module_recipe(
         tmp_path, "Sleeper", "{per_second: 0.05, fixed: 0.02}", "[0.2, 0.4, 0.8, 1.6]", "[1, 2]"
     )
@@ -136,7 +136,7 @@ def test_known_costs_come_out(tmp_path: Path) -> None:
     assert len(cells) == 8
     for cell in cells:
         known = 0.02 + 0.05 * cell["seconds"] * cell["batch_size"]
-        assert known <= cell["latency_s"]["min"] < 2 * known
+        assert cell["latency_s"]["min"] == pytest.approx(known, rel=0.2)
         assert cell["rtf"] == pytest.approx(cell["latency_s"]["median"] / (cell["seconds"] * cell["batch_size"]))
         assert cell["rtfx"] == pytest.approx(1 / cell["rtf"])
     single = [cell for cell in cells if cell["batch_size"] == 1]
