@@ -1,9 +1,9 @@
-"""How long `report` takes to rebuild tables, page, plots and event files of a run from its results alone.
+"""How long the program takes to answer: what it says in text, and `report`, which rebuilds a run from results alone.
 
     .venv/bin/python -m benchmarks.report_time [RUN...]
 
-Without a RUN, those that the tests keep. The best of five starts of the whole program, over the 2 s that are wanted,
-and over importing matplotlib alone. About 20 s a run.
+Without a RUN, those that the tests keep. The best of five starts of the whole program, over the 0.5 s more than Python
+itself (2 s for `report`) that are wanted, and over importing matplotlib alone. About 20 s a run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from profiler.runs import find_run
 from profiler.shipped import shipped_folder
 
 WANTED = 2.0
+WANTED_OF_TEXT = 0.5
+TEXT = (["--help"], ["ls"], ["show", "recipes/wav2vec2.yaml"], ["show", "recipes/crdnn.yaml", "--json"])
 TIMES = 5
 DRAWS_WITH = "import matplotlib.figure, matplotlib.backends.backend_agg, matplotlib.backends.backend_svg"
 
@@ -35,6 +37,7 @@ def main() -> None:
     files = [find_run(name, Path("logs")) / FILE for name in given] or sorted(
         (root / "tests/data").glob("schema-*.json")
     )
+    print(answers_in_text(root).markdown(), end="\n\n")
     bare, _ = best(sys.executable, "-c", DRAWS_WITH)
     rows = []
     for file in files:
@@ -47,6 +50,18 @@ def main() -> None:
         rows.append([f"{file.stem}, {cells} cells", str(plots), *figures, "yes" if wall <= WANTED else "NO"])
     header = ["run", "plots", "wall time", "of the processor", "over 2 s", "over importing matplotlib", "within"]
     print(Table("From results.json to a report", header, rows).markdown())
+
+
+def answers_in_text(root: Path) -> Table:
+    """What each command takes beyond a start of Python."""
+    python, _ = best(sys.executable, "-c", "pass")
+    rows = []
+    for arguments in TEXT:
+        wall, work = best(sys.executable, str(root / "profile.py"), *arguments)
+        good = "yes" if wall - python <= WANTED_OF_TEXT else "NO"
+        rows.append([" ".join(arguments), f"{wall:.2f} s", f"{work:.2f} s", f"{wall - python:.2f} s", good])
+    header = ["command", "wall time", "of the processor", "beyond Python", f"within {WANTED_OF_TEXT:g} s"]
+    return Table("From a command to its answer in text", header, rows)
 
 
 def best(*command: str) -> tuple[float, float]:

@@ -13,6 +13,10 @@ SHARED_PAGES = (
     "Processes cannot be given memory pages of their own here (that takes Linux 5.14): equal sides may differ by about "
     "1 % in all rounds alike, because of where their weights lie."
 )
+LARGE_MODEL = (
+    "The model is too large for a copy of its memory pages in each round: equal sides may differ by about 1 % in all "
+    "rounds alike, because of where their weights lie."
+)
 RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing."
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -24,12 +23,6 @@ def command(*arguments: str | Path) -> list[str]:
 def run(*arguments: str | Path, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run to the end and give exit status and output."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
-
-
-def processor_seconds() -> float:
-    """Spent so far by processes that were started here and have ended. On a busy machine the clock tells of others."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

@@ -95,10 +95,11 @@ class WorkerHandle:
         traced: bool = False,
         labels: Message | None = None,
         training: Message | None = None,
+        turns: bool = False,
     ) -> Message:
         """Have the model loaded; raises ModelError when the user can mend what is wrong, NotSupported for the variant.
 
-        `fork` and `traced` say what jobs will follow, so that forks find prepared what they need;
+        `fork`, `traced` and `turns` say what jobs will follow, so that forks find prepared what they need;
         `labels` are checked against the model's modules; with `training` the model is made ready to be trained.
         """
         answer = self._ask(
@@ -111,6 +112,7 @@ class WorkerHandle:
                 "traced": traced,
                 "labels": labels or {},
                 "training": training,
+                "turns": turns,
             },
             timeout,
             "loading the model",

@@ -20,11 +20,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiler import warnings
 from profiler.environment import available_memory, versions
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
-from profiler.measure.layout import Run, new_pages, own_pages, pages_in_memory
+from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Worker:
         self.model: Model | None = None
         self.speech: Speech | None = None
         self.step: TrainingStep | None = None
-        self._loaded: list[Run] = []  # the pages that loading the model has used
+        self._own: list[Run] = []  # the pages that loading the model has used, which a fork that takes turns copies
         self._leaving: list[int] = []  # children whose work is done
 
     def serve(self) -> None:
@@ -100,7 +101,7 @@ class Worker:
         Device(model_request.device).require()
         if request["fork"] and request["traced"]:
             prepare_profiler()
-        before = pages_in_memory()
+        before = pages_in_memory() if request["turns"] else []
         self.model = load_model(model_request)
         audio = request["audio"]
         self.speech = Speech(Path(audio) if audio else None, self.model.rate)
@@ -121,7 +122,11 @@ class Worker:
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()
         gc.freeze()
-        self._loaded = new_pages(before, pages_in_memory())
+        if request["turns"]:
+            self._own = new_pages(before, pages_in_memory())
+            if not fit(self._own, available_memory()):
+                self._own = []
+                self.model.notes.append(warnings.LARGE_MODEL)
         return {
             "event": "loaded",
             "model": {
@@ -158,7 +163,7 @@ class Worker:
             _offer_to_oom_killer()
             self.channel.send({"event": "started", "pid": os.getpid()})
             if job.turns:
-                own_pages(self._loaded, available_memory())
+                own_pages(self._own)
             done = self._answer(lambda: self._job(job))
             sys.stderr.flush()
             if done:

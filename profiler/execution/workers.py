@@ -82,6 +82,7 @@ class Workers:
                 recipe.profiling_dimensions.export_logs,
                 recipe.trace.labels,
                 recipe.training.model_dump() if recipe.mode == "training" else None,
+                self.together,
             )
         except BaseException:
             self._discard(variant)

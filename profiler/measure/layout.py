@@ -10,6 +10,7 @@ interval knows of.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import re
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 MADV_POPULATE_WRITE = 23  # Linux 5.14: as if each page were written to
 MOST = 0.25  # of the memory that is available: the pages of the other process stay beside the copy
 PRESENT = bytes(value & 1 for value in range(256))  # the other bits that mincore(2) gives mean nothing
-LIBC = ctypes.CDLL(None)
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 Run = tuple[int, int]  # pages that follow each other: number of the first, how many
 
@@ -53,13 +54,23 @@ def new_pages(before: Sequence[Run], after: Sequence[Run]) -> list[Run]:
     return [run for run in new if run[1] > 0]
 
 
-def own_pages(runs: Sequence[Run], available: int) -> bool:
-    """Copy these pages, which this process shares with the one it was forked from; gives whether it was done.
+def fit(runs: Sequence[Run], available: int) -> bool:
+    """Whether a copy of these pages takes no more than a part of the bytes that are free on the machine."""
+    return sum(count for _, count in runs) * mmap.PAGESIZE <= MOST * available
 
-    `available`: bytes that are free on the machine; a copy that would take too much of them is not made.
-    """
-    fits = sum(count for _, count in runs) * mmap.PAGESIZE <= MOST * available
-    return fits and all(map(_populate, runs))
+
+def own_pages(runs: Sequence[Run]) -> None:
+    """Copy these pages, which this process shares with the one it was forked from."""
+    for run in runs:
+        _copy(run)
+
+
+def _copy(run: Run) -> None:
+    """A run of pages in which some were given back to the system since it was found is copied around the gap."""
+    start, count = run
+    if not _populate(run) and ctypes.get_errno() == errno.ENOMEM and count > 1:
+        _copy((start, count // 2))
+        _copy((start + count // 2, count - count // 2))
 
 
 def _used(start: int, end: int) -> Iterator[Run]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from profiler import ab, load_run
+from profiler.measure.layout import can_own_pages
 from tests import program
 
 FEW = "measure: {rounds: 6}\n"
@@ -73,6 +74,20 @@ def test_an_ab_run_is_an_ordinary_run_with_two_variants(recipe: Path, tmp_path: 
     assert "**B against A" in program.run("report", tmp_path / "run.zip").stdout
     compared = program.run("compare", "latest", "--variants", "A", "B", "--logdir", logs)
     assert "Of 1 cell: 1 slower." in compared.stdout
+
+
+@pytest.mark.skipif(not can_own_pages(), reason="needs Linux 5.14")
+def test_each_round_has_a_copy_of_the_weights_and_rounds_of_other_runs_do_not(tmp_path: Path) -> None:
+    """Else both sides keep the places of their weights in memory for the whole run, which makes them differ."""
+    shared = tmp_path / "shared.txt"
+    recipe = program.module_recipe(tmp_path, "Sharing", f"{{file: {shared}}}", "[0.1]", "[1]", FEW)
+    ab(recipe, b={"measure.limit": 500}, seconds=0.5, logdir=tmp_path / "logs", trust=True)
+    seen = [int(line) for line in shared.read_text().split()]
+    assert len(seen) >= 12, "both sides, six rounds"
+    assert max(seen) < 8 << 20
+    shared.unlink()
+    program.run(recipe, "--trust", "--logdir", tmp_path / "logs", "measure.rounds=2", "measure.budget=0.2")
+    assert min(int(line) for line in shared.read_text().split()) >= 32 << 20
 
 
 def test_it_stops_when_its_time_is_spent_and_says_what_it_could_have_seen(tmp_path: Path) -> None:

@@ -15,13 +15,12 @@ import pytest
 import soundfile
 
 from profiler.results_file import ResultsFile
-from tests.program import ROOT, processor_seconds, run
+from tests.program import ROOT, run
 from tests.tiny import SPEECH, recipe_text
 from tests.unit.test_tables import ok, results
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
 SHOUT = "torch was imported"
-SECONDS = 3.0  # of the processor; the aim is one
 Refuse = Callable[..., str]
 
 
@@ -46,14 +45,11 @@ def refuse(tmp_path: Path, without_torch: dict[str, str]) -> Refuse:
 
     def refused(*arguments: str | Path, logdir: Path | None = tmp_path / "logs") -> str:
         options: list[str | Path] = ["--logdir", logdir] if logdir else []
-        before = processor_seconds()
         done = run(*arguments, *options, env=without_torch)
-        taken = processor_seconds() - before
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
         assert SHOUT not in done.stderr
         assert done.stdout == ""
-        assert taken < SECONDS
         assert list((tmp_path / "logs").glob("**/*")) == []
         return done.stderr
 

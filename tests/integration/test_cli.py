@@ -15,13 +15,13 @@ from profiler.report.markdown import render
 from profiler.report.plots import PLOTS
 from profiler.results_file import ResultsFile
 from tests.integration.test_bad_input import SHOUT, environment_without_torch
-from tests.program import ROOT, command, processor_seconds, run
+from tests.program import ROOT, command, run
 from tests.tiny import RECIPES, SPEECH, recipe_text
 from tests.unit.report.runs import full
 from tests.unit.test_tables import absent, ok, results, unstable
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
-HEAVY = ("torch", "torchaudio", "speechbrain", "transformers")
+HEAVY = ("torch", "torchaudio", "speechbrain", "transformers", "scipy", "matplotlib", "tensorboard", "pandas")
 NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
@@ -280,39 +280,19 @@ def test_no_torch_is_imported(arguments: list[str], logdir: Path, tmp_path_facto
     assert SHOUT not in done.stderr
 
 
-def test_the_interpreter_agrees_that_no_torch_is_imported(logdir: Path) -> None:
-    """The same by Python's own account of what it imports."""
+# benchmarks/report_time.py has the seconds; what is imported makes most of them.
+@pytest.mark.parametrize("arguments", LIGHT[:6], ids=lambda arguments: " ".join(arguments[:2]))
+def test_nothing_heavy_is_imported_for_an_answer_in_text(arguments: list[str], logdir: Path) -> None:
+    """By Python's own account of what it imports."""
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
-    done = run("show", "recipes/wav2vec2.yaml", "--logdir", logdir, env=environment)
+    done = run(*(argument.format(folder=logdir.parent) for argument in arguments), env=environment)
+    assert done.returncode == 0, done.stderr
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert "profiler.recipe.load" in imported
-    assert not {
-        name for name in imported if name.split(".")[0] in ("torch", "torchaudio", "speechbrain", "transformers")
-    }
+    assert "profiler.cli" in imported
+    assert not {name for name in imported if name.split(".")[0] in HEAVY}
 
 
-def seconds_of_work(*call: str) -> float:
-    before = processor_seconds()
-    subprocess.run(call, cwd=ROOT, capture_output=True, check=True)
-    return processor_seconds() - before
-
-
-def best_of_five(*call: str) -> float:
-    return min(seconds_of_work(*call) for _ in range(5))
-
-
-@pytest.mark.parametrize("arguments", LIGHT, ids=lambda arguments: " ".join(arguments[:2]))
-def test_it_answers_at_once(arguments: list[str], logdir: Path) -> None:
-    """The aim is half a second more than Python itself, and two for what draws; twice that leaves room."""
-    bare = best_of_five(sys.executable, "-c", "pass")
-    taken = best_of_five(*command(*(argument.format(folder=logdir.parent) for argument in arguments)))
-    assert taken < bare + (4.0 if arguments[0] in ("report", "history") else 1.0)
-
-
-def test_a_report_with_all_its_plots_costs_some_imports_of_the_library_that_draws_them(tmp_path: Path) -> None:
-    """benchmarks/report_time.py has the seconds; here a ratio, which a busy machine changes little."""
+def test_a_report_has_all_plots(tmp_path: Path) -> None:
     ResultsFile(tmp_path, full("float32", "int8")).write()
-    drawing = best_of_five(sys.executable, "-c", "import matplotlib.figure, matplotlib.backends.backend_agg")
-    taken = best_of_five(*command("report", tmp_path))
+    assert run("report", tmp_path).returncode == 0
     assert len(list(tmp_path.glob("*.svg"))) == len(PLOTS) - 2, "all but those of accuracy and of training"
-    assert taken < 4 * drawing

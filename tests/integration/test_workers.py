@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -109,10 +108,8 @@ def test_a_job_over_its_time_is_ended_and_the_next_one_works(tmp_path: Path) -> 
 def test_a_job_that_is_abandoned_leaves_the_worker_ready(sleepers: Workers) -> None:
     worker = sleepers.ready(NAME)
     running = worker.start(GOOD, True, 60)
-    started = time.monotonic()
     running.wait_for("pass")
     running.abandon()
-    assert time.monotonic() - started < 30
     assert running.over
     assert "time" in sleepers.do(NAME, GOOD, 60, silent)
     assert sleepers.ready(NAME).pid == worker.pid

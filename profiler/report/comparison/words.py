@@ -105,8 +105,11 @@ def percent(ratio: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """0.18 -> '18 %', 0.0042 -> '0.4 %'."""
-    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %".replace(".0 ", " ")
+    """0.18 -> '18 %', 0.0042 -> '0.4 %', 0.0001 -> '0.01 %'."""
+    percent = share * 100
+    if percent >= 9.95 or percent == 0:
+        return f"{percent:.0f} %"
+    return f"{percent:.1f} %".replace(".0 ", " ") if percent >= 0.1 else f"{percent:.1g} %"
 
 
 def change_text(change: Change) -> str:

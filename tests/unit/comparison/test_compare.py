@@ -13,7 +13,7 @@ from profiler.comparison.result import Ratio
 from profiler.errors import UserError
 from profiler.recipe.schema import Recipe
 from profiler.report.comparison.tables import speed_table
-from profiler.report.comparison.words import answer, headline
+from profiler.report.comparison.words import answer, headline, share_text
 from profiler.results import Accuracy, ErrorRate, Results
 from tests.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 
@@ -305,3 +305,11 @@ def test_cells_that_neither_run_measured_are_left_out() -> None:
     (found,) = compare(*runs).others
     assert len(found.cells) == len(runs[0].cells) - 1
     assert found.cells[0].speed.reason == "skipped: it would not fit in memory."
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.18, "18 %"), (0.02, "2 %"), (0.0042, "0.4 %"), (0.0001, "0.01 %"), (1e-6, "0.0001 %"), (0.0, "0 %")],
+)
+def test_a_share_is_never_rounded_to_nothing(share: float, text: str) -> None:
+    assert share_text(share) == text

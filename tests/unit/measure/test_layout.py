@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from profiler.measure.layout import can_own_pages, new_pages, own_pages, pages_in_memory
+from profiler.measure.layout import can_own_pages, fit, new_pages, own_pages, pages_in_memory
 
 SIZE = 32 << 20
-PLENTY = 1 << 40
+LIBC = ctypes.CDLL(None)
 pytestmark = pytest.mark.skipif(not can_own_pages(), reason="needs Linux 5.14")
 
 
@@ -47,35 +48,58 @@ def fresh_memory() -> mmap.mmap:
     return area
 
 
+def pages_of(area: mmap.mmap) -> list[tuple[int, int]]:
+    address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    return [(address // mmap.PAGESIZE, len(area) // mmap.PAGESIZE)]
+
+
 def test_what_was_shared_with_the_parent_is_the_forks_own_and_has_the_same_values() -> None:
     written = fresh_memory()
+    runs = pages_in_memory()
 
-    def work() -> tuple[int, bool, int, bool]:
+    def work() -> tuple[int, int, bool]:
         before = memory("Shared_Dirty")
         same = written[:]
-        done = own_pages(pages_in_memory(), PLENTY)
-        return before, done, memory("Shared_Dirty"), written[:] == same
+        own_pages(runs)
+        return before, memory("Shared_Dirty"), written[:] == same
 
-    before, done, after, unchanged = in_fork(work)
-    assert before >= SIZE, "a fork shares"
-    assert done
-    assert after < SIZE / 4
+    before, after, unchanged = in_fork(work)
+    assert before - after >= SIZE
     assert unchanged
 
 
 def test_memory_that_was_never_used_stays_unused() -> None:
     with mmap.mmap(-1, 8 * SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
-        grown = in_fork(lambda: (memory("Rss"), own_pages(pages_in_memory(), PLENTY), memory("Rss")))
-    assert grown[1]
-    assert grown[2] - grown[0] < SIZE
+        runs = pages_in_memory()
+
+        def work() -> tuple[int, int]:
+            before = memory("Rss")
+            own_pages(runs)
+            return before, memory("Rss")
+
+        before, after = in_fork(work)
+    assert after - before < 4 * SIZE
 
 
-def test_where_memory_is_short_nothing_is_copied() -> None:
+def test_memory_that_was_given_back_meanwhile_is_passed_over() -> None:
+    """As that of the list of mappings itself, which goes once it was read."""
     written = fresh_memory()
-    runs = pages_in_memory()
-    done, shared = in_fork(lambda: (own_pages(runs, len(written)), memory("Shared_Dirty")))
-    assert not done
-    assert shared >= SIZE
+    ((start, count),) = pages_of(written)
+
+    def work() -> tuple[int, int]:
+        before = memory("Shared_Dirty")
+        LIBC.munmap(ctypes.c_void_p((start + count // 3) * mmap.PAGESIZE), ctypes.c_size_t(mmap.PAGESIZE))
+        own_pages([(start, count)])
+        return before, memory("Shared_Dirty")
+
+    before, after = in_fork(work)
+    assert before - after >= SIZE - mmap.PAGESIZE
+
+
+def test_a_copy_takes_no_more_than_a_part_of_the_memory_that_is_free() -> None:
+    runs = [(0, 50), (100, 50)]
+    assert fit(runs, 400 * mmap.PAGESIZE)
+    assert not fit(runs, 399 * mmap.PAGESIZE)
 
 
 def test_what_was_there_before_can_be_left_shared() -> None:
@@ -85,11 +109,12 @@ def test_what_was_there_before_can_be_left_shared() -> None:
     newer = fresh_memory()
     runs = new_pages(before, pages_in_memory())
 
-    def work() -> tuple[int, bool, int]:
-        return memory("Shared_Dirty"), own_pages(runs, PLENTY), memory("Shared_Dirty")
+    def work() -> tuple[int, int]:
+        shared = memory("Shared_Dirty")
+        own_pages(runs)
+        return shared, memory("Shared_Dirty")
 
-    shared, done, left = in_fork(work)
-    assert done
+    shared, left = in_fork(work)
     assert shared - left >= len(newer)
     assert left >= len(older)
 
