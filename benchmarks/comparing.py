@@ -22,9 +22,9 @@ from typing import Any
 from benchmarks.coverage import new_figure
 from benchmarks.series import OLD, ROOT, SLOW_AT, read_series
 from profiler import compare, load_run
-from profiler.floor import ASSUMED
+from profiler.comparison.floor import ASSUMED
+from profiler.recipe.worktree import worktree
 from profiler.report.table import Table
-from profiler.worktree import worktree
 
 # Also run by the earlier revision: prints [[slower than A?, seconds of the cell, verdict], ...] of all pairs.
 JUDGE = """

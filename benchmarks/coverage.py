@@ -12,8 +12,8 @@ import statistics
 from typing import Any
 
 from benchmarks.series import read_series
-from profiler.measure.statistics import estimate, median_interval
 from profiler.report.table import Table
+from profiler.results.statistics import estimate, median_interval
 
 WANTED = 0.9
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from profiler import compare, load_run
 from profiler.report.table import Table
-from profiler.results import Results
+from profiler.results.types import Results
 from profiler.shipped import shipped_folder
 
 LARGEST_OVERHEAD = 0.05

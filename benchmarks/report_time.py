@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 
 from profiler.report.table import Table
-from profiler.results import FILE, read_results
-from profiler.runs import find_run
+from profiler.results.runs import find_run
+from profiler.results.store import read_results
+from profiler.results.types import FILE
 from profiler.shipped import shipped_folder
 
 WANTED = 2.0

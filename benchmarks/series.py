@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from profiler.environment import cpu_name
-from profiler.measure.statistics import cut
-from profiler.worktree import worktree
+from profiler.recipe.worktree import worktree
+from profiler.results.statistics import cut
 
 ROOT = Path(__file__).resolve().parents[1]
 SERIES = ROOT / "tests" / "data" / "equal-runs.json"

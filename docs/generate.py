@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from profiler import results
 from profiler.recipe import schema
+from profiler.results import types
 
 HERE = Path(__file__).resolve().parent
 RECIPE_FILE, SCHEMA_FILE = "recipe-reference.md", "results.schema.json"
@@ -137,19 +137,19 @@ def _yaml(value: Any) -> str:
 
 def results_schema() -> dict[str, Any]:
     """JSON Schema of results.json. Keys that it does not name are allowed: newer versions may add some."""
-    whole = results.Results.model_json_schema(by_alias=True)
+    whole = types.Results.model_json_schema(by_alias=True)
     for found in (whole, *whole["$defs"].values()):
         for prop in found["properties"].values():
             prop.pop("title", None)  # the key again, in capitals
-    for kind in vars(results).values():
+    for kind in vars(types).values():
         if inspect.isclass(kind) and issubclass(kind, BaseModel):
-            found = whole if kind is results.Results else whole["$defs"].get(kind.__name__)
+            found = whole if kind is types.Results else whole["$defs"].get(kind.__name__)
             if found:
                 _describe(found, kind)
     whole["properties"]["schema"] = {
         "type": "integer",
         "minimum": 1,
-        "maximum": results.SCHEMA,
+        "maximum": types.SCHEMA,
         "description": "version of this format; it grows when a key changes its meaning",
     }
     verdict = whole["$defs"]["CellResult"]["properties"]["verdict"]

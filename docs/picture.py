@@ -16,8 +16,8 @@ from rich.console import Console
 from profiler.report.plots import rtf
 from profiler.report.table import Table
 from profiler.report.tables import build_tables
-from profiler.results import read_results
-from profiler.runs import find_run
+from profiler.results.runs import find_run
+from profiler.results.store import read_results
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 108

@@ -5,27 +5,34 @@ Nothing here imports torch: models run in worker processes, as they do from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from profiler.comparison import compare_results, compare_sides
+from profiler.comparison.compare import compare_results, compare_sides
 from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import Comparison
-from profiler.errors import Interrupted, UserError
-from profiler.opening import open_run
-from profiler.results import CellResult, Results
-from profiler.runs import check_logdir
+from profiler.errors import Interrupted, StorageError, UserError
+from profiler.results import LOGDIR
+from profiler.results.runs import check_logdir, open_run
+from profiler.results.store import read_results
+from profiler.results.types import CellResult, Results
+from profiler.units import place_text
 
 if TYPE_CHECKING:
     import pandas
 
-    from profiler.execution.display import Display
-    from profiler.execution.run import Execution
+    from profiler.execution.ab import Question
+    from profiler.execution.run import Options
+    from profiler.execution.workers import Workers
+    from profiler.recipe.load import LoadedRecipe
 
 AB_SECONDS = 40.0  # for each cell: 3 % more work is found within it on a shared machine (benchmarks/README.md)
-LOGDIR = Path("logs")
 
 
 @dataclass(frozen=True)
@@ -48,14 +55,15 @@ class LoadedRun:
         chosen = variant or next(iter(self.results.variants), "")
         found = self.results.cell(chosen, seconds, batch_size)
         if found is None:
-            known = ", ".join(f"{cell.variant} {cell.seconds:g} s x {cell.batch_size}" for cell in self.cells[:12])
-            raise UserError(f"The run {self.id} has no cell {chosen} {seconds:g} s x {batch_size}. It has {known}.")
+            known = ", ".join(f"{cell.variant} {cell.place}" for cell in self.cells[:12])
+            asked = f"{chosen} {place_text(seconds, batch_size)}"
+            raise UserError(f"The run {self.id} has no cell {asked}. It has {known}.")
         return found
 
     def frame(self) -> pandas.DataFrame:
         """A row a cell, as a pandas DataFrame with units in the names of columns (needs the extra `pandas`)."""
-        from profiler.frames import data_frame
         from profiler.report.rows import cell_rows, columns
+        from profiler.results.data_frame import data_frame
 
         return data_frame(cell_rows(self.results), columns(self.results))
 
@@ -80,22 +88,19 @@ def profile_recipe(
     `overrides` sets dotted keys: {"measure.rounds": 5}. `trust` allows code that the recipe names. Cells that fail are
     in the results with their reason; what makes a run impossible raises an error of profiler.errors.
     """
-    from profiler.cli.options import recipe_path
     from profiler.device import check_device_name
-    from profiler.execution.run import Execution, Options
+    from profiler.execution.run import Options
     from profiler.recipe.load import load_recipe
+    from profiler.shipped import recipe_path
 
     check_device_name(device)
     loaded = load_recipe(recipe_path(str(recipe)), overrides, trust)
     check_logdir(Path(logdir))
     options = Options(Path(logdir), device, threads, command=f"profile_recipe({str(recipe)!r})")
-    return _measured(lambda display: Execution(loaded, options, display), quiet)
+    return _measured(run_recipe(loaded, options, quiet))
 
 
-def _measured(make: Callable[[Display], Execution], quiet: bool, signals: bool = False) -> LoadedRun:
-    from profiler.execution.carry_out import carry_out
-
-    done = carry_out(make, quiet, signals)
+def _measured(done: Outcome) -> LoadedRun:
     if done.interrupted:
         raise Interrupted(f"interrupted; what was measured is in {done.folder}")
     if done.problem is not None:
@@ -135,7 +140,7 @@ def ab(
     soon as every cell is decided, or after `seconds` for each cell.
     """
     from profiler.device import check_device_name
-    from profiler.execution.ab import AbExecution, Question
+    from profiler.execution.ab import Question
     from profiler.execution.run import Options
     from profiler.recipe.sides import load_sides, make_sides
 
@@ -145,7 +150,7 @@ def ab(
         loaded, pairs = load_sides(*sides, trust)
         question = Question({"A": sides[0].about, "B": sides[1].about}, pairs, threshold, seconds)
         options = Options(Path(logdir), device, threads, command=f"ab({str(a)!r})")
-        done = _measured(lambda display: AbExecution(loaded, options, display, question), quiet, signals)
+        done = _measured(run_recipe(loaded, options, quiet, signals, question))
     return AbRun(done.folder, done.results, compare_sides(done.results))
 
 
@@ -168,3 +173,70 @@ def _results(run: LoadedRun | Results | str | Path, logdir: Path) -> Results:
     if isinstance(run, LoadedRun):
         return run.results
     return run if isinstance(run, Results) else load_run(run, logdir).results
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind."""
+
+    folder: Path
+    results: Results
+    interrupted: bool
+    problem: StorageError | None  # why views could not be written; the results are whole all the same
+
+
+def run_recipe(
+    loaded: LoadedRecipe, options: Options, quiet: bool, signals: bool = False, question: Question | None = None
+) -> Outcome:
+    """Measure, then write recipe and views: the one road of the command line and of Python.
+
+    `signals`: Ctrl-C and SIGTERM end the run in order, as a program wants. `question`: what is asked of A and B.
+    """
+    from rich.console import Console
+
+    from profiler.execution.ab import AbExecution
+    from profiler.execution.run import Execution
+    from profiler.report.progress import make_display
+    from profiler.report.write import write_views
+
+    display = make_display(quiet, Console(stderr=True))
+    try:
+        execution = AbExecution(loaded, options, display, question) if question else Execution(loaded, options, display)
+        interrupted = False
+        try:
+            with _stopping(execution.workers) if signals else _nothing():
+                results = execution.execute()
+        except KeyboardInterrupt:
+            interrupted, results = True, read_results(execution.folder)
+    finally:
+        display.close()
+    problem = None
+    try:
+        (execution.folder / "recipe.yaml").write_text(execution.loaded.text, encoding="utf-8")
+        write_views(results, execution.folder)
+    except (OSError, StorageError) as error:
+        problem = StorageError(f"The results are whole, but their views could not be written: {error}")
+    return Outcome(execution.folder, results, interrupted, problem)
+
+
+@contextmanager
+def _stopping(workers: Workers) -> Iterator[None]:
+    """First Ctrl-C (or SIGTERM): end in order. Second: end at once, leaving no worker behind."""
+    seen = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            workers.kill_now()
+            os._exit(130)
+        seen = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    yield
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

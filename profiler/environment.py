@@ -1,4 +1,4 @@
-"""What machine this is and in what state: recorded with every run. Needs no torch.
+"""What machine this is and in what state, recorded with every run; and what we fix for its workers. Needs no torch.
 
 Everything is read, nothing guessed: what cannot be read here is null.
 """
@@ -20,11 +20,36 @@ from typing import Any
 import psutil
 
 from profiler import __version__
-from profiler.execution.settings import allowed_cpus
 from profiler.shipped import shipped_folder
 
 SYS = Path("/sys")
 PROC = Path("/proc")
+# Fixed for every worker of a run, so that all cells run alike: hashing, habits of libraries; and threads, below.
+FIXED = {
+    "PYTHONHASHSEED": "0",
+    "TOKENIZERS_PARALLELISM": "false",  # its threads would not survive a fork
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "KINETO_LOG_LEVEL": "5",
+    "PYTHONUNBUFFERED": "1",
+}
+# Set by the user these change figures; they are passed on as they are and recorded.
+RECORDED = (
+    "LD_PRELOAD",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "GLIBC_TUNABLES",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "OMP_WAIT_POLICY",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)
 LIBRARIES = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "espnet")
 
 
@@ -237,3 +262,31 @@ def _read(path: Path) -> str | None:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The environment of a worker process."""
+    environment = dict(os.environ)
+    environment.update(FIXED)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        environment[name] = str(threads)
+    # The worker finds this very package, installed or not.
+    root = str(Path(__file__).resolve().parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+    return environment
+
+
+def recorded_settings(threads: int) -> dict[str, object]:
+    """What goes into results.json about how workers run."""
+    return {
+        "threads": threads,
+        "affinity": allowed_cpus(),
+        "environment": {name: os.environ[name] for name in RECORDED if name in os.environ},
+    }
+
+
+def allowed_cpus() -> list[int]:
+    """The CPUs this process may use; workers inherit them."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))

@@ -1,9 +1,11 @@
-"""What can go wrong in ways that a user causes or can mend. Each error carries the exit status of the program.
+"""What can go wrong in ways that a user causes or can fix. Each error carries the exit status of the program.
 
 A traceback is for our own mistakes; these are shown as their message alone.
 """
 
 from __future__ import annotations
+
+LIST_AT_MOST = 12  # longer lists of what is known help nobody
 
 
 class ProfilerError(Exception):
@@ -23,7 +25,7 @@ class AudioError(UserError):
 
 
 class ModelError(UserError):
-    """The model cannot be had or built as the recipe asks."""
+    """The model is not available, or cannot be built as the recipe asks."""
 
 
 class StorageError(ProfilerError):
@@ -38,3 +40,16 @@ class Interrupted(ProfilerError):
     """The user pressed Ctrl-C, or the process was asked to stop."""
 
     exit_code = 130
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """' Did you mean `x`?' where something known is close, else the list of what is known; to follow a sentence."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if not close:
+        by_lower = {name.lower(): name for name in known}
+        close = [by_lower[name] for name in difflib.get_close_matches(word.lower(), list(by_lower), n=1)]
+    if close:
+        return f" Did you mean `{close[0]}`?"
+    return f" Known here: {', '.join(known[:LIST_AT_MOST])}." if known else ""

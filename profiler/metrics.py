@@ -11,9 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from profiler.errors import UserError
-from profiler.nearest import nearest
-from profiler.results import Accuracy, CellResult, Results
+from profiler.errors import UserError, did_you_mean
+from profiler.results.types import Accuracy, CellResult, Results
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ METRICS = {
 
 def find_metric(key: str) -> Metric:
     if key not in METRICS:
-        raise UserError(f"There is no figure `{key}`.{nearest(key, list(METRICS))}")
+        raise UserError(f"There is no figure `{key}`.{did_you_mean(key, list(METRICS))}")
     return METRICS[key]
 
 

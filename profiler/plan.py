@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from profiler.recipe.schema import Recipe
+from profiler.units import place_text
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,13 @@ class Cell:
 
     @property
     def label(self) -> str:
+        """As its folder is called."""
         return f"{self.seconds:g}s_x{self.batch_size}"
+
+    @property
+    def place(self) -> str:
+        """As tables name it."""
+        return place_text(self.seconds, self.batch_size)
 
     @property
     def folder(self) -> str:

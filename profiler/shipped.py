@@ -1,27 +1,33 @@
 """Where the recipes, architectures and samples that ship with the project are found.
 
-In a checkout they stand beside the package; in an installed wheel below `share/` of the Python prefix.
+In a checkout they stand beside the package; in an installed wheel they are data of the package (setup.py).
 """
 
 from __future__ import annotations
 
+import importlib.resources
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 
 def shipped_folder() -> Path:
     """The folder that holds recipes/ and samples/."""
-    checkout = Path(__file__).resolve().parent.parent
-    if (checkout / "recipes").is_dir():
-        return checkout
-    return Path(sys.prefix) / "share" / "speech-profiler"
+    package = Path(str(importlib.resources.files("profiler"))).resolve()
+    installed = package / "shipped_files"
+    return installed if installed.is_dir() else package.parent
 
 
 def shipped_recipes() -> dict[str, Path]:
     """Name -> file, in alphabetical order."""
     return {path.stem: path for path in sorted((shipped_folder() / "recipes").glob("*.yaml"))}
+
+
+def recipe_path(given: str) -> Path:
+    """A file as it is; otherwise the shipped recipe of that name."""
+    path = Path(given)
+    shipped = shipped_recipes().get(given.removesuffix(".yaml"))
+    return shipped if shipped is not None and not path.exists() else path
 
 
 def shipped_architecture(name: str) -> Path | None:

@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # No test depends on the noise floor that `doctor` measured here: there is none in this folder, and none can be kept.
 os.environ["SPEECH_PROFILER_STATE"] = os.devnull
 
-from tests import tiny
+from tests.helpers import tiny
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -67,7 +67,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tiny
 
 @pytest.fixture(scope="session")
 def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    from tests import browser as browsers
+    from tests.helpers import browser as browsers
 
     found = browsers.installed()
     if found is None:
@@ -79,8 +79,8 @@ def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture
 def browser(_chromium: Chrome) -> Chrome:
-    """A headless Chromium that reaches this machine alone, on an empty page; see tests/browser.py for what it asked."""
-    from tests import browser as browsers
+    """A headless Chromium that reaches this machine alone, on an empty page; helpers/browser.py tells what it asked."""
+    from tests.helpers import browser as browsers
 
     _chromium.get("about:blank")
     browsers.prefer(_chromium, "light")

@@ -8,7 +8,7 @@ from profiler.accuracy.normalise import made_by
 from profiler.accuracy.score import RESAMPLES, Errors, Score, difference, interval, score, scorer
 from profiler.accuracy.transcripts import read
 from profiler.errors import UserError
-from profiler.results import Accuracy, ErrorRate, Results
+from profiler.results.types import Accuracy, ErrorRate, Results
 
 EMPTY = "nothing is left of the reference after normalisation"
 NAMED = 5  # ids that are kept of the utterances left out for one reason

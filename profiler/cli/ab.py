@@ -17,9 +17,10 @@ from pathlib import Path
 
 from profiler.api import AB_SECONDS, ab
 from profiler.cli.compare import FORMATS, SLOWER, UNCLEAR, choose_format, parse_percent, render, show
-from profiler.cli.options import add_json, add_logdir, overrides, recipe_path
+from profiler.cli.options import add_json, add_logdir, overrides
 from profiler.comparison.judge import THRESHOLD
 from profiler.errors import UserError
+from profiler.shipped import recipe_path
 
 WAYS = "Say what B is: another recipe, --b key=value, --rev REVISION or --python INTERPRETER."
 

@@ -16,14 +16,14 @@ import sys
 from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
-from profiler.comparison import compare_results
+from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import CellComparison, Comparison
 from profiler.errors import StorageError, UserError
-from profiler.opening import open_as_much
 from profiler.report.comparison.words import detectable_text
-from profiler.results import Results
-from profiler.results_file import write_atomically
+from profiler.results.runs import open_as_much
+from profiler.results.store import write_atomically
+from profiler.results.types import Results
 from profiler.units import many
 
 SLOWER, UNCLEAR = 3, 4  # exit status

@@ -7,8 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from profiler.errors import UserError
-from profiler.nearest import nearest
+from profiler.errors import UserError, did_you_mean
 from profiler.shipped import ABOUT, shipped_recipes
 
 
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     recipes = shipped_recipes()
     name = Path(arguments.name).name.removesuffix(".yaml")
     if name not in recipes:
-        raise UserError(f"There is no shipped recipe `{arguments.name}`.{nearest(name, list(recipes))}")
+        raise UserError(f"There is no shipped recipe `{arguments.name}`.{did_you_mean(name, list(recipes))}")
     source = recipes[name]
     target = arguments.file
     try:

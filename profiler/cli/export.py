@@ -11,7 +11,7 @@ from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import UserError
-from profiler.runs import find_run
+from profiler.results.runs import find_run
 from profiler.units import bytes_text
 
 
@@ -35,9 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{target} is there already; choose another name, or replace it with --force.")
     folder = find_run(arguments.run, arguments.logdir)
 
-    from profiler.sharing.pack import pack
+    from profiler.report.write import write_pages
+    from profiler.results.export.pack import pack
 
-    packed = pack(folder, target, arguments.with_names, arguments.with_traces, arguments.with_transcripts)
+    packed = pack(folder, target, arguments.with_names, arguments.with_traces, arguments.with_transcripts, write_pages)
     print(f"Wrote {target}: {len(packed.files)} files, {bytes_text(target.stat().st_size)}.")
     if packed.traces_left_out:
         print(f"Left out: {packed.traces_left_out} traces (--with-traces adds them).")

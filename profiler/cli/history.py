@@ -16,12 +16,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
-from profiler.errors import UserError
-from profiler.history.runs import runs_of
+from profiler.errors import UserError, did_you_mean
 from profiler.history.series import Asked, Series, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
-from profiler.nearest import nearest
 from profiler.report.history import history_tables, history_title
+from profiler.results.runs import runs_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs, problems = runs_of(arguments.recipe, arguments.logdir, arguments.runs)
     variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))
     if arguments.variant is not None and arguments.variant not in variants:
-        raise UserError(f"No run has the variant `{arguments.variant}`.{nearest(arguments.variant, variants)}")
+        raise UserError(f"No run has the variant `{arguments.variant}`.{did_you_mean(arguments.variant, variants)}")
     asked = Asked(metric, cell, arguments.variant, arguments.by)
     asked = replace(asked, cell=choose_cell(runs, asked))
     series, without = make_series(runs, asked)

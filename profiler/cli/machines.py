@@ -14,9 +14,9 @@ from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import StorageError, UserError
-from profiler.opening import open_as_much
 from profiler.report.machines import GRIDS, SHOWN, machine_tables
-from profiler.results_file import write_atomically
+from profiler.results.runs import open_as_much
+from profiler.results.store import write_atomically
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

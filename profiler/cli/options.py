@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-
-DEFAULT_LOGDIR = Path("logs")
+from profiler.results import LOGDIR
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -20,27 +19,16 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
 
 
 def add_logdir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--logdir", type=Path, default=DEFAULT_LOGDIR, help="folder that holds the runs (default: %(default)s)"
-    )
+    parser.add_argument("--logdir", type=Path, default=LOGDIR, help="folder that holds the runs (default: %(default)s)")
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--json", action="store_true", help=f"print {what} as JSON")
 
 
-def recipe_path(given: str) -> Path:
-    """A file as it is; otherwise the shipped recipe of that name."""
-    from profiler.shipped import shipped_recipes
-
-    path = Path(given)
-    shipped = shipped_recipes().get(given.removesuffix(".yaml"))
-    return shipped if shipped is not None and not path.exists() else path
-
-
 def overrides(given: list[str]) -> dict[str, Any]:
     """['a.b=1'] -> {'a.b': 1}; each key once."""
-    from profiler.recipe.overrides import parse_override  # reads YAML, which most commands can do without
+    from profiler.yaml_values import parse_override  # reads YAML, which most commands can do without
 
     found: dict[str, Any] = {}
     for text in given:

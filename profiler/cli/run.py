@@ -8,12 +8,14 @@ import shlex
 import sys
 from pathlib import Path
 
-from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, recipe_path
+from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
 from profiler.recipe.load import load_recipe
-from profiler.results import Results
-from profiler.runs import check_logdir, find_run
+from profiler.results import LOGDIR
+from profiler.results.runs import check_logdir, find_run, list_runs
+from profiler.results.types import Results
+from profiler.shipped import recipe_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
     check_logdir(arguments.logdir)
 
-    from profiler.execution.carry_out import carry_out
-    from profiler.execution.run import Execution, Options
+    from profiler.api import run_recipe
+    from profiler.execution.run import Options
 
     options = Options(
         logdir=arguments.logdir,
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(),
         resume=resume,
     )
-    done = carry_out(lambda display: Execution(loaded, options, display), arguments.quiet, signals=True)
+    done = run_recipe(loaded, options, arguments.quiet, signals=True)
     if arguments.json:
         print(json.dumps(done.results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
     else:
@@ -74,7 +76,7 @@ def _command(resume: str = "") -> str:
 def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
     """`latest` means the latest run of this recipe."""
     if name == "latest":
-        runs = sorted(path.parent for path in (logdir / recipe).glob("*/results.json"))
+        runs = list_runs(logdir, recipe)
         if not runs:
             raise UserError(f"There is no run of {recipe} in {logdir} to resume.")
         return runs[-1]
@@ -88,6 +90,6 @@ def _print_end(results: Results, folder: Path, logdir: Path) -> None:
     print(render(results))
     print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
     print(f"Report:  {folder / 'report.html'}   Cells: {folder / 'results.csv'}")
-    where = "" if logdir == Path("logs") else f" --logdir {logdir}"
+    where = "" if logdir == LOGDIR else f" --logdir {logdir}"
     if any(cell.trace for cell in results.cells):
         print(f"Traces:  python profile.py tensorboard{where}")

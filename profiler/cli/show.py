@@ -11,12 +11,13 @@ import argparse
 import json
 from typing import Any
 
-from profiler.cli.options import add_json, add_logdir, add_recipe, overrides, recipe_path
-from profiler.counts import count_now, known_counts
+from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
 from profiler.dataset.plan import plan_dataset
+from profiler.measure.counts import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
+from profiler.shipped import recipe_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 
 from profiler.cli.options import add_logdir
 from profiler.errors import UserError
-from profiler.runs import list_runs
+from profiler.results.runs import list_runs
 
 PLUGIN = "speech_profile"
 

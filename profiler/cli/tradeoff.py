@@ -15,9 +15,10 @@ from profiler.accuracy.normalise import NORMALISATIONS
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import UserError
 from profiler.report.tradeoff import COSTS, plain_points, points_of, tradeoff_table
-from profiler.results import Results, read_results
-from profiler.runs import find_run
-from profiler.sharing.unpack import is_archive, unpack
+from profiler.results.export.unpack import is_archive, unpack
+from profiler.results.runs import find_run
+from profiler.results.store import read_results
+from profiler.results.types import Results
 from profiler.units import many
 
 FOLDER = "tradeoff"

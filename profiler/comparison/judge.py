@@ -19,8 +19,8 @@ import statistics
 from collections.abc import Sequence
 
 from profiler.comparison.result import Interval, Speed, Verdict
-from profiler.measure.statistics import block_medians
-from profiler.results import Latency
+from profiler.results.statistics import block_medians
+from profiler.results.types import Latency
 
 THRESHOLD = 0.02  # smaller changes are of no interest, however sure
 ALPHA = 0.01  # of the cells that are called slower or faster, no more than this share is expected to be wrong

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from profiler.errors import UserError
-from profiler.nearest import nearest
-from profiler.results import CellResult, Results
+from profiler.errors import UserError, did_you_mean
+from profiler.results.types import CellResult, Results
 from profiler.units import place_text
 
 
@@ -68,7 +67,8 @@ def _match_variants(first: Results, second: Results, chosen: tuple[str, str] | N
     if chosen is not None:
         for name, results in zip(chosen, (first, second), strict=True):
             if name not in results.variants:
-                raise UserError(f"The run {results.run.id} has no variant `{name}`.{nearest(name, results.variants)}")
+                known = did_you_mean(name, results.variants)
+                raise UserError(f"The run {results.run.id} has no variant `{name}`.{known}")
         return [chosen]
     common = [(name, name) for name in first.variants if name in second.variants]
     if common:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from profiler.differences import Difference
+from profiler.comparison.differences import Difference
 from profiler.metrics import Change
 from profiler.units import place_text
 
@@ -123,7 +123,7 @@ class Comparison(BaseModel):
 
     def frame(self) -> pandas.DataFrame:
         """One row per cell and run, as a pandas DataFrame (needs the extra `pandas`)."""
-        from profiler.frames import data_frame
+        from profiler.results.data_frame import data_frame
 
         return data_frame([_row(other, cell) for other in self.others for cell in other.cells])
 

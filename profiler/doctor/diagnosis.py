@@ -14,17 +14,16 @@ from typing import Any, Literal
 
 import psutil
 
-from profiler import floor as floors
+from profiler.comparison import floor as floors
+from profiler.comparison.floor import ASSUMED, Floor
 from profiler.doctor import checks
 from profiler.doctor.checks import Check
 from profiler.doctor.noise import CONFIDENCE, FEWEST_RUNS, Noise, estimate_noise
 from profiler.doctor.trial import OnStep, Trial, run_trial
-from profiler.environment import available_memory, memory_limit, nvidia_smi, read_gpus
+from profiler.environment import RECORDED, allowed_cpus, available_memory, memory_limit, nvidia_smi, read_gpus
 from profiler.errors import StorageError, WorkerError
-from profiler.execution.settings import RECORDED, allowed_cpus
-from profiler.floor import ASSUMED, Floor
 from profiler.recipe.schema import Measure
-from profiler.runs import now
+from profiler.results.runs import now
 from profiler.units import many, seconds_text
 
 Answer = Literal["fit", "care", "unfit", "unknown"]

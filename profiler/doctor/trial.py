@@ -5,7 +5,7 @@
 Each run has a worker of its own, as real runs have, and each round a fork of it: a few calls after warm-up. A real run
 spreads the rounds of a cell over minutes, so that a burst of a few seconds falls on few of them; here runs take turns,
 and each is spread over the whole trial. Nothing differs between them: what differs in their figures is noise. What
-changes slower than the trial lasts shows against earlier trials (profiler.floor). torch lives in the workers alone.
+changes slower than the trial lasts shows against earlier trials (comparison/floor.py). torch is in the workers alone.
 """
 
 from __future__ import annotations

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler import warnings
+from profiler import messages
+from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
 from profiler.execution.handle import same_addresses
 from profiler.execution.run import Execution, Options
 from profiler.execution.schedule import Schedule
-from profiler.execution.settings import allowed_cpus
 from profiler.execution.turns import TURNS, TurnSchedule
 from profiler.measure.latency import RoundSize
 from profiler.measure.layout import can_own_pages
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure
 from profiler.recipe.sides import Pair
-from profiler.results import Sides
+from profiler.results.types import Sides
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class AbExecution(Execution):
         self.workers.together = True
         with same_addresses() as same:
             if not same:
-                self._note(warnings.RANDOM_ADDRESSES)
+                self._note(messages.RANDOM_ADDRESSES)
         if not can_own_pages():
-            self._note(warnings.SHARED_PAGES)
+            self._note(messages.SHARED_PAGES)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.results.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 

@@ -128,7 +128,7 @@ def _row(utterance: dict[str, Any], speech: Speech, seed: int) -> Samples:
 
 
 def _explain(error: Exception) -> str:
-    from profiler.execution.worker import explain
+    from profiler.processes import explain
 
     if isinstance(error, AudioError):
         return str(error)

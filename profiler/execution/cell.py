@@ -7,13 +7,13 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from profiler import warnings
+from profiler import messages
 from profiler.measure.chunks import add_round
 from profiler.measure.phases import TrainingState
-from profiler.measure.statistics import Estimate, cut, estimate, percentiles
 from profiler.measure.verdict import judge
 from profiler.plan import Cell
-from profiler.results import CellResult, ChunkLatency, Latency, PeakMemory
+from profiler.results.statistics import Estimate, cut, estimate, percentiles
+from profiler.results.types import CellResult, ChunkLatency, Latency, PeakMemory
 
 
 @dataclass
@@ -189,7 +189,7 @@ class CellState:
     def _put_timing(self, made: CellResult, width: float, stopped_by: str) -> None:
         samples = self.samples
         found, made.verdict, made.disturbances = judge(self.rounds, self.cpu, self.conditions, width)
-        made.verdict_reasons = [warnings.sentence(*each) for each in made.disturbances.items()]
+        made.verdict_reasons = [messages.sentence(*each) for each in made.disturbances.items()]
         made.latency_s = Latency(
             median=found.value,
             ci95=found.ci95,

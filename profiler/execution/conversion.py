@@ -24,10 +24,10 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> dict[str, 
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
     """
+    from profiler.processes import TrialFailed, trial
     from profiler.variants.convert import changes_model, convert
     from profiler.variants.difference import difference, load_outputs, save_outputs
     from profiler.variants.support import NotSupported
-    from profiler.variants.trial import TrialFailed, trial
 
     if not changes_model(variant):
         return None

@@ -22,8 +22,8 @@ from profiler.execution.scoring import Scoring
 from profiler.execution.workers import Workers
 from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
-from profiler.results import Results
-from profiler.results_file import ResultsFile
+from profiler.results.store import ResultsFile
+from profiler.results.types import Results
 from profiler.variants.support import NotSupported
 
 

@@ -10,8 +10,8 @@ from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.batching import Batch, padded_seconds, real_seconds
 from profiler.dataset.plan import DatasetPlan
 from profiler.measure.phases import training_over
-from profiler.measure.statistics import percentiles
-from profiler.results import DatasetResult
+from profiler.results.statistics import percentiles
+from profiler.results.types import DatasetResult
 
 QUARTERS = ("shortest quarter", "second quarter", "third quarter", "longest quarter")
 

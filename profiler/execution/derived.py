@@ -9,7 +9,7 @@ from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
 from profiler.measure.peak import relate_to_peak
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import CellResult, Model
+from profiler.results.types import CellResult, Model
 
 
 def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from profiler.environment import worker_environment
 from profiler.errors import ModelError, WorkerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job
-from profiler.execution.settings import worker_environment
 from profiler.variants.support import NotSupported
 
 OnEvent = Callable[[Message], None]

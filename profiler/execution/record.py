@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from profiler import __version__, warnings
-from profiler.environment import read_environment, read_repository
-from profiler.execution.settings import recorded_settings
-from profiler.floor import record_floor
+from profiler import __version__, messages
+from profiler.comparison.floor import record_floor
+from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results import Results, Run
-from profiler.runs import now
+from profiler.results.runs import now
+from profiler.results.types import Results, Run
 
 BUSY = 0.5  # of the cores
 
@@ -47,12 +46,12 @@ def warnings_at_start(environment: Mapping[str, Any], device: str, recipe: Recip
     found = []
     load = environment["load"][0]
     if load > BUSY * environment["cores"]:
-        found.append(warnings.busy_at_start(load, environment["cores"]))
+        found.append(messages.busy_at_start(load, environment["cores"]))
     if environment.get("governor") not in (None, "performance"):
-        found.append(warnings.governor(environment["governor"]))
+        found.append(messages.governor(environment["governor"]))
     others = sum(gpu.get("processes", 0) for gpu in environment.get("gpu") or [])
     if others and device.startswith("cuda"):
-        found.append(warnings.gpu_shared(others))
+        found.append(messages.gpu_shared(others))
     if recipe.profiling_dimensions.example_audio is None:
-        found.append(warnings.RANDOM_DATA)
+        found.append(messages.RANDOM_DATA)
     return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
+from profiler.comparison.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
 from profiler.environment import read_environment
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
-from profiler.results import Results, read_results
+from profiler.results.store import read_results
+from profiler.results.types import Results
 
 
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:

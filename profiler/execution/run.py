@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler import warnings
+from profiler import messages
 from profiler.dataset.plan import plan_dataset
-from profiler.environment import available_memory, read_state
+from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
@@ -33,15 +33,14 @@ from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import new_results, warnings_at_start
 from profiler.execution.resume import check_resumable
 from profiler.execution.schedule import Schedule, Visit
-from profiler.execution.settings import allowed_cpus
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
 from profiler.plan import Cell, Plan, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
-from profiler.results import CellResult, Model, Results, read_results
-from profiler.results_file import ResultsFile
-from profiler.runs import new_run_folder, now
+from profiler.results.runs import new_run_folder, now
+from profiler.results.store import ResultsFile, read_results
+from profiler.results.types import CellResult, Model, Results
 from profiler.variants.support import NotSupported
 
 REFERENCE_DRIFT = 0.1
@@ -269,7 +268,7 @@ class Execution:
             if start and end and start.get("threads") == end.get("threads"):
                 change = end["gflops"] / start["gflops"] - 1
                 if abs(change) > REFERENCE_DRIFT:
-                    self._note(warnings.reference_drift(change))
+                    self._note(messages.reference_drift(change))
         results.environment["at_end"] = read_state()
         results.run.stopped_by = self.schedule.stopped_by
         self._say_why_stopped()
@@ -282,7 +281,7 @@ class Execution:
         if not measured or self.schedule.stopped_by is None:
             return
         unstable = len(self.schedule.unstable())
-        self.display.note(warnings.stopped(self.schedule.stopped_by, self.schedule.number, unstable, len(measured)))
+        self.display.note(messages.stopped(self.schedule.stopped_by, self.schedule.number, unstable, len(measured)))
 
     # -- pieces
 

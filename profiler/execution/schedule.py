@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from profiler.execution.cell import CellState
-from profiler.measure.statistics import INTERVAL_NEEDS
 from profiler.plan import Cell, first_round_order, later_round_order
 from profiler.recipe.schema import Measure
+from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.units import many
 
 StoppedBy = Literal["width", "budget", "rounds", "decided"]

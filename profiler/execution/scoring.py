@@ -13,7 +13,7 @@ from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.dataset_state import DatasetState
-from profiler.results import Accuracy, DatasetResult, Model
+from profiler.results.types import Accuracy, DatasetResult, Model
 
 RANDOM = "random weights"
 NOT_REACHED = "not heard yet"

@@ -9,7 +9,6 @@ Where a fork is not possible (a GPU context), a worker does one job in itself an
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -20,12 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler import warnings
+from profiler import messages
 from profiler.environment import available_memory, versions
 from profiler.errors import ProfilerError
 from profiler.execution.channel import Channel, Message
 from profiler.execution.job import Job, run_job
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
+from profiler.processes import die_with_parent, explain
 from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 PATHS = ("folder", "file", "architecture", "base", "checkpoint")  # of a ModelRequest, as text on the way
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
 FIRST_USE_SECONDS = 0.01
 OOM_SCORE = b"1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
@@ -126,7 +124,7 @@ class Worker:
             self._own = new_pages(before, pages_in_memory())
             if not fit(self._own, available_memory()):
                 self._own = []
-                self.model.notes.append(warnings.LARGE_MODEL)
+                self.model.notes.append(messages.LARGE_MODEL)
         return {
             "event": "loaded",
             "model": {
@@ -178,21 +176,6 @@ class Worker:
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
         self.channel.send({"event": "ended", "signal": -ended if ended < 0 else None})
-
-
-def explain(error: Exception) -> str:
-    """One line for a cell's place in the table."""
-    text = str(error).strip()
-    first = text.splitlines()[0] if text else ""
-    if "can't allocate memory" in text or "out of memory" in text.lower():
-        return f"out of memory: {first}"
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent is gone, whatever killed it (Linux)."""
-    if sys.platform == "linux":
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _offer_to_oom_killer() -> None:

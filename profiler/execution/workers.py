@@ -24,7 +24,7 @@ from profiler.models.model import ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
-from profiler.runs import make_folder
+from profiler.results.runs import make_folder
 
 Outcome = tuple[dict[str, Any], JobFailed | None]
 LOADING_SECONDS = 3600.0  # a large model over a slow network; a hang is noticed all the same

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from profiler.comparison.floor import floor_of
+from profiler.comparison.machine import threads_of
 from profiler.errors import UserError
-from profiler.floor import floor_of
 from profiler.history.shifts import COUNTED, LevelShift, level_shifts
-from profiler.machine import threads_of
 from profiler.metrics import Metric
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 By = Literal["date", "commit"]
 CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")

@@ -11,8 +11,8 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.latency import CLOCK_DIGITS
-from profiler.measure.statistics import percentiles
-from profiler.results import ChunkLatency
+from profiler.results.statistics import percentiles
+from profiler.results.types import ChunkLatency
 
 if TYPE_CHECKING:
     from profiler.models.model import Chunks

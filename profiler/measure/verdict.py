@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from profiler.measure.handoff import FAR
 from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
-from profiler.measure.statistics import INTERVAL_NEEDS, Estimate, estimate
+from profiler.results.statistics import INTERVAL_NEEDS, Estimate, estimate
 
 Verdict = Literal["stable", "unstable"]
 SLOW_FIRST = 1.5  # first timed call over the median of the others

@@ -12,7 +12,7 @@ from profiler.errors import ModelError
 from profiler.models.formats import HOW_TO_GET
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import Adapter, adapter_for
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 
 def load_model(request: ModelRequest) -> Model:

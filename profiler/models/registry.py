@@ -1,7 +1,7 @@
 """Finds the adapter that serves an interface, and checks what a recipe names, without importing any model library.
 
-Adding a library is adding a file beside this one and its name below. What such a file has to offer is the protocol
-`Adapter`; its top level must import nothing heavy. docs/add-a-library.md walks through one.
+Adding a library is adding a file or a folder beside this one and its name below. What such a file has to offer is the
+protocol `Adapter`; its top level must import nothing heavy. docs/add-a-library.md walks through one.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from profiler.errors import ModelError
+from profiler.errors import ModelError, did_you_mean
 from profiler.models.formats import Format
-from profiler.nearest import nearest
 
 if TYPE_CHECKING:
     from profiler.models.model import Model, ModelRequest
 
 LIBRARIES = (
-    "speechbrain",
-    "transformers",
-    "espnet",
-    "module",
-    "torchscript",
-    "torchaudio",
+    "speechbrain.adapter",
+    "transformers.adapter",
+    "espnet.adapter",
+    "own.module",
+    "own.torchscript",
+    "torchaudio.adapter",
     "silero",
-    "s3prl",
-    "features",
-    "conformer_transducer",
+    "s3prl.adapter",
+    "features.adapter",
+    "icefall.adapter",
 )
 
 
@@ -62,19 +61,19 @@ class Adapter(Protocol):
         """The model that a folder (or the request alone) describes, with random weights."""
 
 
-def adapters() -> dict[str, Adapter]:
-    """Library -> its adapter, in the order of LIBRARIES."""
-    return {name: cast(Adapter, importlib.import_module(f"profiler.models.{name}")) for name in LIBRARIES}
+def adapters() -> list[Adapter]:
+    """In the order of LIBRARIES."""
+    return [cast(Adapter, importlib.import_module(f"profiler.models.{name}")) for name in LIBRARIES]
 
 
 def adapter_for(kind: str) -> Adapter:
     """The adapter whose library has the interface `kind`."""
     known: list[str] = []
-    for adapter in adapters().values():
+    for adapter in adapters():
         if kind in adapter.interfaces():
             return adapter
         known += adapter.interfaces()
-    raise ModelError(f"unknown interface `{kind}`.{nearest(kind, sorted(known))}")
+    raise ModelError(f"unknown interface `{kind}`.{did_you_mean(kind, sorted(known))}")
 
 
 def check_type(kind: str) -> None:
@@ -99,23 +98,32 @@ def check_weights(weights: str, kind: str) -> None:
         raise ModelError(f"a model of the interface {kind} is only there with its weights; set weights: auto")
 
 
-def check_batches(sizes: list[int], kind: str) -> None:
-    """Raise ModelError where batches are wanted of an interface that takes one recording at a time."""
-    if max(sizes, default=1) > 1 and kind in getattr(adapter_for(kind), "ONE_AT_A_TIME", ()):
-        raise ModelError(f"the interface {kind} hears one recording at a time; set batch_sizes: [1]")
+def takes_batches(kind: str) -> bool:
+    """Whether a known interface takes several recordings in a call."""
+    return kind not in getattr(adapter_for(kind), "ONE_AT_A_TIME", ())
 
 
-def check_training(kind: str, loss: str) -> None:
-    """Raise ModelError where an interface cannot be trained, or not with this loss."""
-    trains: dict[str, tuple[str, ...]] = getattr(adapter_for(kind), "TRAINS", {})
-    if kind not in trains:
-        known = [name for adapter in adapters().values() for name in getattr(adapter, "TRAINS", {})]
+def check_trainable(kind: str) -> None:
+    """Raise ModelError where an interface cannot be trained."""
+    if kind not in _losses(kind):
+        known = [name for adapter in adapters() for name in getattr(adapter, "TRAINS", {})]
         raise ModelError(
             f"the interface {kind} cannot be trained here: there is no loss for what it gives. Those that can are "
             f"{', '.join(known)}"
         )
-    if loss not in ("auto", *trains[kind]):
-        raise ModelError(f"the interface {kind} is trained with {' or '.join(trains[kind])}, not with {loss}")
+
+
+def check_loss(kind: str, loss: str) -> None:
+    """Raise ModelError where an interface that can be trained is not trained with this loss."""
+    known = _losses(kind).get(kind, ())
+    if known and loss not in ("auto", *known):
+        raise ModelError(f"the interface {kind} is trained with {' or '.join(known)}, not with {loss}")
+
+
+def _losses(kind: str) -> dict[str, tuple[str, ...]]:
+    """Of each interface of this one's library that can be trained."""
+    found: dict[str, tuple[str, ...]] = getattr(adapter_for(kind), "TRAINS", {})
+    return found
 
 
 def is_there(module: str) -> bool:

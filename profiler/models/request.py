@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.models.formats import architecture_folder, local_file, local_folder
 from profiler.models.model import ModelRequest
-from profiler.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe
 
 
 def model_request(recipe: Recipe, base: Path, device: str = "cpu") -> ModelRequest:

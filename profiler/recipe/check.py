@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.nearest import nearest
+from profiler.errors import did_you_mean
 from profiler.recipe.lines import Key
 from profiler.recipe.schema import Recipe
 
@@ -29,7 +29,7 @@ def _sentence(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     given = _show(detail["input"])
     if kind == "extra_forbidden":
-        return f"unknown key.{nearest(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
+        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
     if kind == "missing":
         return f"missing. Expected {_describe(_key(detail))}"
     expected: Callable[[], str] | None = {

@@ -19,17 +19,15 @@ from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from profiler.errors import UserError
-from profiler.nearest import nearest
-from profiler.recipe.calls import contains_call, evaluate, is_call
+from profiler.errors import UserError, did_you_mean
 from profiler.recipe.check import check_values
 from profiler.recipe.errors import Mistake, RecipeError
 from profiler.recipe.inputs import check_inputs
 from profiler.recipe.lines import Key, Outline, dotted, read_outline
-from profiler.recipe.overrides import nest
 from profiler.recipe.schema import Recipe, Variant
 from profiler.recipe.tags import check_tags
 from profiler.shipped import shipped_recipes
+from profiler.yaml_values import contains_call, evaluate, is_call, nest
 
 RESOLVED_TAGS = ("!ref", "!copy", "!include:")
 NEW = "!new:"
@@ -108,7 +106,7 @@ def _read(path: Path) -> str:
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.") from None
     except FileNotFoundError:
-        known = nearest(path.stem, list(shipped_recipes()))
+        known = did_you_mean(path.stem, list(shipped_recipes()))
         raise UserError(f"There is no recipe {path}.{known} `python profile.py ls` lists what ships.") from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not a text file; a recipe is YAML in UTF-8.") from None

@@ -13,7 +13,7 @@ from typing import Any
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
-from profiler.worktree import worktree
+from profiler.recipe.worktree import worktree
 
 # Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.
 ONLY_TIME_AND_MEMORY = {

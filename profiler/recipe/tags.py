@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from profiler.recipe.calls import CALL_PREFIXES
 from profiler.recipe.errors import Mistake
 from profiler.recipe.lines import Outline, read_outline
+from profiler.yaml_values import CALL_PREFIXES
 
 HARMLESS = ("!ref", "!copy", "!tuple", "!")
 INCLUDING = "!include:"

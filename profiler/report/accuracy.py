@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.accuracy.normalise import SENTENCES
 from profiler.report.table import Table
-from profiler.results import Accuracy, ErrorRate, Results
+from profiler.results.types import Accuracy, ErrorRate, Results
 
 NAMED = 5  # reasons that are told
 LONGEST_REASON = 60  # characters, in the place of a figure

@@ -8,10 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from profiler.errors import UserError
-from profiler.nearest import nearest
+from profiler.errors import UserError, did_you_mean
 from profiler.report.table import Table
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, many, significant
 
 By = Literal["label", "module", "operator"]
@@ -73,7 +72,7 @@ def breakdown_tables(results: Results, folder: Path, asked: Asked) -> list[Table
     tables = []
     for cell in chosen(results, asked):
         rows = select(all_rows(cell, folder, asked), asked)
-        title = f"By {asked.by} - {cell.variant}, {cell.seconds:g} s x {cell.batch_size}"
+        title = f"By {asked.by} - {cell.variant}, {cell.place}"
         table = _table(title, asked.by, rows)
         table.remarks = remarks_of(cell, asked)
         tables.append(table)
@@ -105,7 +104,8 @@ def chosen(results: Results, asked: Asked) -> list[CellResult]:
     found = [cell for cell in measured if asked.cell in (cell.label, f"{cell.variant}/{cell.label}")]
     if not found:
         known = list(dict.fromkeys(cell.label for cell in measured))
-        raise UserError(f"--cell {asked.cell}: there is no such cell with a breakdown.{nearest(asked.cell, known)}")
+        hint = did_you_mean(asked.cell, known)
+        raise UserError(f"--cell {asked.cell}: there is no such cell with a breakdown.{hint}")
     return found
 
 
@@ -129,7 +129,7 @@ def select(rows: list[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
         rows = [row for row in rows if fnmatchcase(str(row["name"]), asked.labels)]
         if not rows:
             names = [name for name in known if name not in OUTSIDE_OF_LABELS]
-            raise UserError(f"--labels {asked.labels}: nothing matches.{nearest(asked.labels, names)}")
+            raise UserError(f"--labels {asked.labels}: nothing matches.{did_you_mean(asked.labels, names)}")
     if asked.sort is not None:
         key = KEYS[asked.sort]
         rows = sorted(rows, key=lambda row: -(row.get(key) or 0))
@@ -167,7 +167,7 @@ def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
     """What is said below the table of a cell: how it was measured, and what its columns mean."""
     found = cell.breakdown or {}
     by = asked.by if asked else "label"
-    calls = f"Of {cell.seconds:g} s x {cell.batch_size}"
+    calls = f"Of {cell.place}"
     if by == "operator":
         return [f"{calls}: mean of {_times(found['profiled_calls'])} under the profiler. {UNDER_PROFILER}"]
     overhead = found["overhead"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.measure.fit import SurfaceFit, fit_surface
 from profiler.report.table import Table
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, parse_bytes, significant
 
 BEYOND = 4  # times the largest measured length or batch: farther than this a fit gives an order of magnitude

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from profiler.measure.statistics import SAMPLES_NEEDED
 from profiler.report.table import Table
-from profiler.results import CellResult, ChunkLatency
+from profiler.results.statistics import SAMPLES_NEEDED
+from profiler.results.types import CellResult, ChunkLatency
 from profiler.units import significant
 
 PERCENTILES = (90, 99)
@@ -18,7 +18,7 @@ def chunk_table(title: str, cells: list[CellResult]) -> Table | None:
         return None
     shown = [f"p{percent}" for percent in PERCENTILES]
     header = ["audio x batch", "chunk", "lookahead", "median", *shown, "max", "RTF of a chunk", "late", "delay"]
-    rows = [[f"{cell.seconds:g} s x {cell.batch_size}", *_row(chunks, shown)] for cell, chunks in chunked]
+    rows = [[cell.place, *_row(chunks, shown)] for cell, chunks in chunked]
     remarks = [
         "In ms; the RTF is the median over the chunk's length. Late: the share of chunks that took longer "
         "than they last, so that the next one had to wait. Delay: from the first sound of a chunk to its result, "

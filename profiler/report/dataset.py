@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiler.measure.statistics import SAMPLES_NEEDED
 from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.table import Table
-from profiler.results import DatasetResult, Results
+from profiler.results.statistics import SAMPLES_NEEDED
+from profiler.results.types import DatasetResult, Results
 from profiler.units import rounded_to_interval, seconds_text, significant
 
 SHOWN = 5  # failed batches that are named

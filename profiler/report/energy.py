@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.report.table import Table
-from profiler.results import CellResult
+from profiler.results.types import CellResult
 from profiler.units import significant
 
 
@@ -16,7 +16,7 @@ def energy_table(title: str, cells: list[CellResult]) -> Table | None:
             continue
         rows.append(
             [
-                f"{cell.seconds:g} s x {cell.batch_size}",
+                cell.place,
                 _joules(energy["per_call"]),
                 _joules(energy["per_call_above_idle"]),
                 _joules(energy["per_second_of_audio"]),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.measure.statistics import INTERVAL_NEEDS
-from profiler.results import Results
+from profiler.results.statistics import INTERVAL_NEEDS
+from profiler.results.types import Results
 from profiler.units import bytes_text, many, significant
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.results import CellResult
+from profiler.results.types import CellResult
 from profiler.units import GB, MB, rounded_to_interval, significant
 
 UNSTABLE_MARK = "~"

@@ -8,12 +8,12 @@ from profiler.history.series import Asked, Series
 from profiler.history.shifts import NEEDED, STRETCH, LevelShift
 from profiler.report.comparison.words import share_text, value_text
 from profiler.report.table import Table
-from profiler.units import many
+from profiler.units import many, place_text
 
 
 def history_title(recipe: str, asked: Asked) -> str:
     """'Real-time factor of wav2vec2, 5 s x 1'."""
-    cell = f", {asked.cell[0]:g} s x {asked.cell[1]}" if asked.cell else ""
+    cell = f", {place_text(*asked.cell)}" if asked.cell else ""
     return f"{asked.metric.title} of {Path(recipe).name.removesuffix('.yaml')}{cell}"
 
 

@@ -24,8 +24,8 @@ from profiler.report.remarks import remarks_on
 from profiler.report.summary import counts, summary
 from profiler.report.table import Table
 from profiler.report.tables import build_tables
-from profiler.results import Results
-from profiler.results_file import write_atomically
+from profiler.results.store import write_atomically
+from profiler.results.types import Results
 
 FILE = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"

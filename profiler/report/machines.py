@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import UserError
+from profiler.comparison.machine import readings, threads_of
+from profiler.errors import UserError, did_you_mean
 from profiler.history.series import machine_names
-from profiler.machine import readings, threads_of
-from profiler.nearest import nearest
 from profiler.report import figures
 from profiler.report.table import Table
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, significant
 
 GRIDS: dict[str, tuple[str, Callable[[CellResult], str]]] = {
@@ -32,7 +31,7 @@ def machine_tables(runs: Sequence[Results], shown: Sequence[str] = SHOWN) -> lis
     """The machines, then a table a figure and variant. Raises UserError for figures that are not known."""
     for name in shown:
         if name not in GRIDS:
-            raise UserError(f"There is no table of `{name}`.{nearest(name, list(GRIDS))}")
+            raise UserError(f"There is no table of `{name}`.{did_you_mean(name, list(GRIDS))}")
     groups, remarks = _groups(runs)
     tables = [_about(groups, remarks)]
     variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))

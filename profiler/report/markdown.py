@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler import warnings
+from profiler import messages
 from profiler.report.energy import energy_absent
 from profiler.report.tables import build_tables
-from profiler.results import Results
-from profiler.results_file import write_atomically
+from profiler.results.store import write_atomically
+from profiler.results.types import Results
 from profiler.units import many
 
 FILE = "tables.md"
@@ -36,7 +36,7 @@ def how_measured(results: Results) -> str:
             f"Audio: {measured.input.get('audio')}."
         )
     if any(model.weights == "random" for model in results.models):
-        lines.append(warnings.RANDOM_WEIGHTS)
+        lines.append(messages.RANDOM_WEIGHTS)
     absent = energy_absent(results.cells)
     if absent:
         lines.append(f"Energy: unavailable; {absent.rstrip('.')}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.results import Results
+from profiler.results.types import Results
 
 
 def name_of(results: Results, variants: list[str]) -> str:

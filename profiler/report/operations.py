@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.report.table import Table
-from profiler.results import CellResult
+from profiler.results.types import CellResult
 from profiler.units import significant
 
 GIGA = 1e9
@@ -42,7 +42,7 @@ def _row(cell: CellResult) -> list[str]:
     macs = operations["macs"]
     achieved, share = operations.get("achieved_gflops"), operations.get("share_of_peak")
     return [
-        f"{cell.seconds:g} s x {cell.batch_size}",
+        cell.place,
         significant(macs / GIGA, 3),
         significant(2 * macs / GIGA, 3),
         significant(operations["per_second"] / GIGA, 3),
@@ -69,4 +69,4 @@ def component_operations_table(title: str, cells: list[CellResult]) -> Table | N
             per_second = operations["per_second"] * macs / operations["macs"] if operations["macs"] else 0.0
             row.append(significant(per_second / GIGA, 3) if macs else "0")
         rows.append(row)
-    return Table(title, ["component", *(f"{cell.seconds:g} s x {cell.batch_size}" for cell in shown)], rows)
+    return Table(title, ["component", *(cell.place for cell in shown)], rows)

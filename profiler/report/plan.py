@@ -10,7 +10,9 @@ from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
 from profiler.report.table import Table, stacked
-from profiler.results import Results, read_results
+from profiler.results.runs import list_runs
+from profiler.results.store import read_results
+from profiler.results.types import Results
 from profiler.units import bytes_text, seconds_text
 
 NO_RUN = "No estimates: there is no earlier run of this recipe to predict from."
@@ -56,8 +58,8 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
 def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
     """The newest finished run of this recipe with the same model; None where there is none."""
     wanted = loaded.recipe.pretrained_model.model_dump(mode="json")
-    for file in sorted((logdir / loaded.name).glob("*/results.json"), reverse=True):
-        results = read_results(file)
+    for folder in reversed(list_runs(logdir, loaded.name)):
+        results = read_results(folder)
         if results.run.status == "complete" and results.run.resolved.get("pretrained_model") == wanted:
             return results
     return None

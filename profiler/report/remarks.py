@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from profiler import warnings
+from profiler import messages
 from profiler.report import figures
-from profiler.results import CellResult
+from profiler.results.types import CellResult
 
 Text = Callable[[CellResult], str]
 
@@ -34,8 +34,8 @@ def remarks_on(cells: list[CellResult]) -> list[str]:
 def disturbances(measured: list[CellResult]) -> list[str]:
     """What disturbed the cells, each thing once: '8 of 9 cells: other processes used up to 1.2 CPUs meanwhile.'"""
     return [
-        f"{count} of {len(measured)} cells: {warnings.disturbance(kind, value)}"
-        for kind, (count, value) in warnings.worst([cell.disturbances for cell in measured]).items()
+        f"{count} of {len(measured)} cells: {messages.disturbance(kind, value)}"
+        for kind, (count, value) in messages.worst([cell.disturbances for cell in measured]).items()
     ]
 
 
@@ -44,7 +44,7 @@ def _listed(cells: list[CellResult], several: bool, text: Text) -> list[str]:
     by_text: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
         places = by_text.setdefault(text(cell), {}).setdefault(cell.variant, [])
-        places.append(f"{cell.seconds:g} s x {cell.batch_size}")
+        places.append(cell.place)
     return [f"- {_where(places, several)}: {remark}" for remark, places in by_text.items()]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from profiler.report.names import recipe_name
 from profiler.report.training import PHASES
-from profiler.results import CellResult, Model, Results
+from profiler.results.types import CellResult, Model, Results
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 MEMORY = ("process", "tensors", "above_baseline", "device")

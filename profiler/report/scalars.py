@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler.report.markdown import render
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import GB
 
 QUEUE = 1000

@@ -7,8 +7,8 @@ import io
 from pathlib import Path
 
 from profiler.report.rows import cell_rows, columns
-from profiler.results import Results
-from profiler.results_file import write_atomically
+from profiler.results.store import write_atomically
+from profiler.results.types import Results
 
 FILE = "results.csv"
 

@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from profiler.report import figures
 from profiler.report.accuracy import rate_text
 from profiler.report.variants import latency_value, ratios
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, many, seconds_text, significant
 
 MOST_VARIANTS = 4
@@ -73,17 +73,15 @@ def _real_time(cells: list[CellResult]) -> str:
     else:
         said = f"faster than real time in {len(fast)} of {len(cells)} cells"
     if lowest is highest:
-        return f"{said}, RTF {figures.rtf_text(lowest)} at {_place(lowest)}"
-    return (
-        f"{said}, RTF {figures.rtf_text(lowest)} ({_place(lowest)}) to {figures.rtf_text(highest)} ({_place(highest)})"
-    )
+        return f"{said}, RTF {figures.rtf_text(lowest)} at {lowest.place}"
+    return f"{said}, RTF {figures.rtf_text(lowest)} ({lowest.place}) to {figures.rtf_text(highest)} ({highest.place})"
 
 
 def _latency(cells: list[CellResult]) -> str:
     smallest = min(cells, key=lambda cell: (cell.batch_size, cell.seconds))
     if smallest.latency_s is None:
         return ""
-    return f"one call of {_place(smallest)} takes {seconds_text(smallest.latency_s.median)}"
+    return f"one call of {smallest.place} takes {seconds_text(smallest.latency_s.median)}"
 
 
 def _memory(cells: list[CellResult]) -> str:
@@ -130,7 +128,3 @@ def _without_figures(results: Results) -> str:
     counted = counts(results)
     said = [f"{counted[status]} {status}" for status in ("failed", "skipped") if counted.get(status)]
     return f" {' and '.join(said)} of {len(results.cells)} cells." if said else ""
-
-
-def _place(cell: CellResult) -> str:
-    return f"{cell.seconds:g} s x {cell.batch_size}"

@@ -20,7 +20,7 @@ from profiler.report.table import Table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
 from profiler.report.variants import GRIDS, changes_table, side_by_side, size_table
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import seconds_text, significant
 
 Text = Callable[[CellResult], str]

@@ -15,8 +15,8 @@ from profiler.report.accuracy import rate_text, wer_text
 from profiler.report.dataset import rtf_text, width_of
 from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.table import Table
-from profiler.results import CellResult, ErrorRate, Results
-from profiler.units import bytes_text, seconds_text, significant
+from profiler.results.types import CellResult, ErrorRate, Results
+from profiler.units import bytes_text, place_text, seconds_text, significant
 
 DIGITS = 3  # in which costs are compared: what differs beyond them is noise, and no reason to be on a front
 COSTS = {"rtf": "RTF", "memory": "peak memory", "size": "size"}
@@ -59,7 +59,7 @@ def points_of(runs: Sequence[Results]) -> tuple[list[Point], str | None]:
     if common is None:
         return points, None
     seconds, batch = common
-    return [_with_cell(point, point.cells.get(common)) for point in points], f"{seconds:g} s x {batch}"
+    return [_with_cell(point, point.cells.get(common)) for point in points], place_text(seconds, batch)
 
 
 def front(points: Sequence[Point], cost: str, error: str = "wer") -> list[Point]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from profiler.report.figures import latency_text
 from profiler.report.table import Table
-from profiler.results import CellResult, Model, Results
+from profiler.results.types import CellResult, Model, Results
 from profiler.units import bytes_text, significant
 
 PHASES = ("forward", "loss", "backward", "optimizer")
@@ -36,8 +36,7 @@ def training_tables(results: Results, name: str) -> list[Table]:
 
 
 def _place(cell: CellResult, several: bool) -> list[str]:
-    place = f"{cell.seconds:g} s x {cell.batch_size}"
-    return [cell.variant, place] if several else [place]
+    return [cell.variant, cell.place] if several else [cell.place]
 
 
 def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:

@@ -7,8 +7,8 @@ from typing import Any
 
 from profiler.report import figures
 from profiler.report.table import Table, turned
-from profiler.results import CellResult, Model, Results
-from profiler.units import KB, MB, bytes_text, significant
+from profiler.results.types import CellResult, Model, Results
+from profiler.units import KB, MB, bytes_text, place_text, significant
 
 MOST_COLUMNS = 4
 
@@ -27,7 +27,7 @@ def side_by_side(title: str, results: Results, text: Text, value: Value) -> Tabl
     rows = []
     for seconds, batch in sorted(places):
         first = by_key.get((variants[0], seconds, batch))
-        row = [f"{seconds:g} s x {batch}"]
+        row = [place_text(seconds, batch)]
         for variant in variants:
             cell = by_key.get((variant, seconds, batch))
             shown = text(cell) if cell else "not yet"

@@ -6,12 +6,17 @@ from pathlib import Path
 
 from profiler.report import html, markdown, scalars, spreadsheet
 from profiler.report.plots import draw_plots
-from profiler.results import Results
+from profiler.results.types import Results
 
 
 def write_views(results: Results, folder: Path) -> None:
     """Write every view beside the results."""
+    write_pages(results, folder)
+    scalars.write(results, folder)
+
+
+def write_pages(results: Results, folder: Path) -> None:
+    """Those for people: all but TensorBoard's."""
     markdown.write(results, folder)
     spreadsheet.write(results, folder)
     html.write(results, folder, draw_plots(results, folder))
-    scalars.write(results, folder)

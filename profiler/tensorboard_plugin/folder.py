@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from profiler.errors import UserError
-from profiler.results import FILE
+from profiler.results.types import FILE
 
 DEEPEST = 5  # folders below the log folder; a cell's traces are at 4
 MOST_FOLDERS = 50_000  # of a log folder that is something else, such as a home

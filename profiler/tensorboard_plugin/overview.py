@@ -6,7 +6,7 @@ from typing import Any
 
 from profiler.report import figures
 from profiler.report.tables import build_tables
-from profiler.results import CellResult, Model, Results
+from profiler.results.types import CellResult, Model, Results
 
 # What can be shown as a heat map: key, title, text of a cell, which end is good.
 GRIDS = (

@@ -18,8 +18,8 @@ from tensorboard.plugins.base_plugin import FrontendMetadata, TBContext, TBPlugi
 from werkzeug.wrappers import Request, Response
 
 from profiler.errors import UserError
-from profiler.results import CellResult, Results
-from profiler.salvage import read_as_much
+from profiler.results.damaged import read_as_much
+from profiler.results.types import CellResult, Results
 from profiler.tensorboard_plugin import side_by_side
 from profiler.tensorboard_plugin.folder import TRACES, LogFolder, NotFound
 from profiler.tensorboard_plugin.kept import Kept, stamp

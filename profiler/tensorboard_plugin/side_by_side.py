@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from profiler.comparison import compare_results
+from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD, word
 from profiler.comparison.result import Speed
 from profiler.errors import UserError
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.tensorboard_plugin.overview import GRIDS, cell_view, value_of
 
 LEAST_MEMORY = 0.02  # of the memory of a process: libraries and the allocator vary by about as much

@@ -8,7 +8,7 @@ from typing import Any
 
 from profiler.errors import UserError
 from profiler.report.breakdown import Asked, remarks_of
-from profiler.results import CellResult
+from profiler.results.types import CellResult
 from profiler.tensorboard_plugin.folder import LogFolder
 from profiler.tensorboard_plugin.trace.columns import Columns
 from profiler.tensorboard_plugin.trace.tables import rows_from_trace

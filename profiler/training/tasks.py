@@ -123,7 +123,7 @@ def frames_of_output(output: Any) -> Any:
 def output_width(model: Model, encode: Callable[[Any], Any] | None = None) -> int:
     """How many values a frame of the model's output, or of `encode`'s, has; seen in a trial."""
     from profiler.audio import Speech
-    from profiler.variants.trial import TrialFailed, trial
+    from profiler.processes import TrialFailed, trial
 
     value = model.prepare(Speech(None, model.rate).batch(TRIAL_SECONDS, 1, seed=0))
 

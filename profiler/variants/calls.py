@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from profiler.processes import run_all, trial
 from profiler.variants.layers import all_modules, owns_weights
-from profiler.variants.trial import run_all, trial
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

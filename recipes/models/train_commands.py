@@ -26,7 +26,7 @@ import sentencepiece
 import torch
 from hyperpyyaml import load_hyperpyyaml
 
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 HERE = Path(__file__).resolve().parent
 

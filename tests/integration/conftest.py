@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests import program
+from tests.helpers import program
 
 USER, HOST = "zaphod", "heart-of-gold"
 

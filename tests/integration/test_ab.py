@@ -14,7 +14,7 @@ import pytest
 
 from profiler import ab, load_run
 from profiler.measure.layout import can_own_pages
-from tests import program
+from tests.helpers import program
 
 FEW = "measure: {rounds: 6}\n"
 # Half a millisecond longer, of ten: nothing that a machine does in between can hide so much.

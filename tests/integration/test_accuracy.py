@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from profiler.accuracy import transcripts
-from tests import program, talker
-from tests.road import Done
+from tests.helpers import program, talker
+from tests.helpers.road import Done
 
 VARIANTS = """variants:
 - {name: plain}

@@ -11,8 +11,8 @@ from profiler.measure.parameters import count_parameters, size_bytes
 from profiler.models.load import build_for_counting
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
-from tests import program, tiny
-from tests.shipped import ROWS
+from tests.helpers import program, tiny
+from tests.helpers.shipped import ROWS
 
 
 def counted(recipe: str, **settings: Any) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from profiler.results_file import ResultsFile
-from tests.program import ROOT, run
-from tests.tiny import SPEECH, recipe_text
-from tests.unit.test_tables import ok, results
+from profiler.results.store import ResultsFile
+from tests.helpers.program import ROOT, run
+from tests.helpers.tiny import SPEECH, recipe_text
+from tests.unit.report.test_tables import ok, results
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
 SHOUT = "torch was imported"

@@ -17,10 +17,10 @@ from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
-from tests import program, tiny
 from tests.conftest import TinyModel
-from tests.road import Done, read_trace
-from tests.shipped import ROWS
+from tests.helpers import program, tiny
+from tests.helpers.road import Done, read_trace
+from tests.helpers.shipped import ROWS
 
 LABELS = 'trace: {labels: {encoder: "encoder.*", layers: "encoder.?", head: head}}\n'
 GRID = "  export_logs: true\n"

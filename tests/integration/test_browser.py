@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser import errors_of, leaving, prefer, requests_of
+from tests.helpers.browser import errors_of, leaving, prefer, requests_of
 
 pytestmark = pytest.mark.slow
 

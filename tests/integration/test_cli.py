@@ -13,12 +13,12 @@ import pytest
 from profiler import __version__
 from profiler.report.markdown import render
 from profiler.report.plots import PLOTS
-from profiler.results_file import ResultsFile
+from profiler.results.store import ResultsFile
+from tests.helpers.program import ROOT, command, run
+from tests.helpers.tiny import RECIPES, SPEECH, recipe_text
 from tests.integration.test_bad_input import SHOUT, environment_without_torch
-from tests.program import ROOT, command, run
-from tests.tiny import RECIPES, SPEECH, recipe_text
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, ok, results, unstable
+from tests.unit.report.test_tables import absent, ok, results, unstable
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
 HEAVY = ("torch", "torchaudio", "speechbrain", "transformers", "scipy", "matplotlib", "tensorboard", "pandas")

@@ -17,7 +17,7 @@ import soundfile
 from profiler.audio import Batch, pad
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODELS = REPOSITORY / "recipes" / "models"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from profiler.cli import main
-from tests import browser as browsers
+from tests.helpers import browser as browsers
+from tests.helpers.program import ROOT, module_recipe, run
+from tests.helpers.road import QUICK, Done, go
+from tests.helpers.synthetic import GRID, SHARED, STEADY, Made, make, save
 from tests.integration.test_bad_input import SHOUT, environment_without_torch
-from tests.program import ROOT, module_recipe, run
-from tests.road import QUICK, Done, go
-from tests.synthetic import GRID, SHARED, STEADY, Made, make, save
 
 Call = Callable[..., tuple[int, str, str]]
 ELSEWHERE = {"host": "board", "cpu": "ARM Cortex"}

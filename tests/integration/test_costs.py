@@ -11,9 +11,9 @@ import pytest
 
 from profiler.execution.workers import Workers
 from profiler.recipe.load import load_recipe
-from tests import program, tiny
 from tests.conftest import TinyModel
-from tests.road import Done, go
+from tests.helpers import program, tiny
+from tests.helpers.road import Done, go
 
 VARIANTS = """
 variants:

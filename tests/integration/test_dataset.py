@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests import program
-from tests.tiny import SPEECH
+from tests.helpers import program
+from tests.helpers.tiny import SPEECH
 from tests.unit.dataset import recordings
 
 SHIPPED = program.ROOT / "samples" / "librispeech-train-clean-100.shapes.tsv"
@@ -354,7 +354,7 @@ def test_a_model_that_hears_one_at_a_time_gets_no_batches(tmp_path: Path) -> Non
     recipe.write_text(text + "\ndataset: {source: set.shapes.tsv, batch_seconds: 3}\n")
     done = program.run("show", recipe, "--no-counts")
     assert done.returncode == 2
-    assert "hears one recording at a time; set batch_size: 1" in done.stderr
+    assert "takes one recording at a time; set batch_size: 1" in done.stderr
 
 
 # -- the command `shapes`

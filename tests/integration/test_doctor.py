@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler import floor as floors
-from profiler.environment import cpu_name
-from profiler.execution.settings import allowed_cpus
-from profiler.floor import floor_of
-from profiler.results import Results, Run
-from tests import program
+from profiler.comparison import floor as floors
+from profiler.comparison.floor import floor_of
+from profiler.environment import allowed_cpus, cpu_name
+from profiler.results.types import Results, Run
+from tests.helpers import program
 
 
 @pytest.mark.slow

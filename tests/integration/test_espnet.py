@@ -19,17 +19,17 @@ import yaml
 from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters
-from profiler.models import espnet
-from profiler.models.espnet_config import PARTS
+from profiler.models.espnet import adapter as espnet
+from profiler.models.espnet.config import PARTS
+from profiler.models.espnet.mel_without_librosa import mel, mel_filters
 from profiler.models.load import build_for_counting, load_model
-from profiler.models.mel_without_librosa import mel, mel_filters
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import check_type
 from profiler.models.request import model_request
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.recipe.load import load_recipe
-from tests import program, tiny
-from tests.shipped import ESPNET_CONFORMER, ESPNET_LSTM, ROWS
+from tests.helpers import program, tiny
+from tests.helpers.shipped import ESPNET_CONFORMER, ESPNET_LSTM, ROWS
 
 KIND = "ESPnetASRModel"
 MELS = 8

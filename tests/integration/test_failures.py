@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import program
+from tests.helpers import program
 
 LIMIT = "measure: {warmup: 1, min_calls: 5, budget: 0.2, limit: 3, rounds: 2}\n"
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
-from profiler.execution.settings import allowed_cpus
-from tests import program
-from tests.program import ROOT
+from profiler.environment import allowed_cpus
+from tests.helpers import program
+from tests.helpers.program import ROOT
 
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -19,8 +19,8 @@ import pytest
 from profiler.errors import ModelError
 from profiler.models.load import load_model
 from profiler.models.model import ModelRequest
-from tests import program, tiny
 from tests.conftest import TinyModel
+from tests.helpers import program, tiny
 
 GetTiny = Callable[[str], TinyModel]
 

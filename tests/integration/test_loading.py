@@ -14,8 +14,8 @@ from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from tests import tiny
 from tests.conftest import MAKERS, TinyModel
+from tests.helpers import tiny
 
 GetTiny = Callable[[str], TinyModel]
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from profiler.device import Device
+from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
-from profiler.execution.settings import allowed_cpus
 from profiler.execution.workers import Workers
 from profiler.measure.fit import fit_durations
-from profiler.measure.statistics import estimate
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
-from profiler.results import Latency, Results
+from profiler.results.statistics import estimate
+from profiler.results.types import Latency, Results
 from profiler.units import seconds_text
-from tests import program
-from tests.tiny import SPEECH
+from tests.helpers import program
+from tests.helpers.tiny import SPEECH
 
 
 class Noting(Display):

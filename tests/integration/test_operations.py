@@ -11,13 +11,13 @@ import torch
 
 from profiler.audio import Batch
 from profiler.measure.operations import Operations, count_operations
-from profiler.models.conformer import Conformer, Sizes
+from profiler.models.icefall.conformer import Conformer, Sizes
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
-from tests import tiny
 from tests.conftest import TinyModel
+from tests.helpers import tiny
 
 RATE = 16000
 # Of 32 utterances of LibriSpeech test-clean, in samples; the sum of MACs over them is published for HuBERT-base.

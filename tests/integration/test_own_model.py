@@ -14,7 +14,7 @@ from profiler.errors import ModelError, UserError
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
-from tests import program, tiny
+from tests.helpers import program, tiny
 
 CLASSES = '''
 import torch

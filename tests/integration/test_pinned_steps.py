@@ -13,8 +13,8 @@ from profiler.audio import Speech
 from profiler.errors import ModelError
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from tests import tiny
 from tests.conftest import TinyModel
+from tests.helpers import tiny
 
 GetTiny = Callable[[str], TinyModel]
 SPEECH_LIKE = "With random weights the decoder is made to take {:g} steps per second of audio, as it does on speech."

@@ -28,8 +28,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from tests import program
-from tests.browser import errors_of, leaving, prefer, requests_of
+from tests.helpers import program
+from tests.helpers.browser import errors_of, leaving, prefer, requests_of
 from tests.integration.test_tensorboard import free_port, wait_for
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 
 from profiler.accuracy import transcripts
 from profiler.accuracy.transcripts import Transcript
-from tests import program
-from tests.road import QUICK, Done, go
-from tests.shipped import load_variants
+from tests.helpers import program
+from tests.helpers.road import QUICK, Done, go
+from tests.helpers.shipped import load_variants
 
 KEPT = ("lstm-hybrid", "lstm-hybrid-int8", "conformer-ctc")
 UTTERANCES = 36

@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from tests.browser import errors_of, prefer, requests_of
+from tests.helpers.browser import errors_of, prefer, requests_of
 from tests.integration.conftest import WholeRun
 
 pytestmark = pytest.mark.slow

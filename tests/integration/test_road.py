@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import program, tiny
 from tests.conftest import TinyModel
-from tests.road import QUICK, Done, go, read_trace
+from tests.helpers import program, tiny
+from tests.helpers.road import QUICK, Done, go, read_trace
 
 # -- a model of one's own: a folder in transformers' format
 

@@ -17,8 +17,8 @@ from profiler.measure.parameters import count_parameters
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import check_source
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
-from tests import program, tiny
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from tests.helpers import program, tiny
 
 WIDTH, FORWARD, LAYERS, HEADS, MELS = 16, 32, 2, 4, 20
 SMALL = {

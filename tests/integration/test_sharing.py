@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.results import read_results
-from profiler.sharing.unpack import MOST_BYTES
+from profiler.results.export.unpack import MOST_BYTES
+from profiler.results.store import read_results
+from tests.helpers.program import command, run
 from tests.integration.conftest import HOST, USER, WholeRun
 from tests.integration.test_bad_input import environment_without_torch
-from tests.program import command, run
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Every shipped recipe goes the whole road in a reduced size: a row of tests/shipped.py each, the real program."""
+"""Every shipped recipe goes the whole road in a reduced size: a row of helpers/shipped.py each, the real program."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from profiler.recipe.load import load_recipe
 from profiler.shipped import shipped_recipes
-from tests import program
-from tests.road import QUICK, Done, go, read_trace
-from tests.shipped import ROWS, Row, load_variants
+from tests.helpers import program
+from tests.helpers.road import QUICK, Done, go, read_trace
+from tests.helpers.shipped import ROWS, Row, load_variants
 
 
 def test_every_shipped_recipe_has_a_row() -> None:

@@ -16,7 +16,7 @@ from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from tests import program, tiny
+from tests.helpers import program, tiny
 
 RATE, WINDOW = 16000, 512
 REQUEST = ModelRequest(source="silero_vad", type="SileroVAD")

@@ -14,8 +14,8 @@ from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from tests import tiny
 from tests.conftest import TinyModel
+from tests.helpers import tiny
 from tests.integration.test_loading import content, flat, same
 
 MAKERS: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {
@@ -134,7 +134,7 @@ def test_a_copy_of_a_published_model_finds_its_files_beside_it(
 def test_the_published_generator_of_metricgan_fits_into_what_ships() -> None:
     import torch
 
-    from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+    from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
     ensure_torchaudio()
     from speechbrain.lobes.models.MetricGAN import EnhancementGenerator

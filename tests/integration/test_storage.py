@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import program
+from tests.helpers import program
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from profiler.models.model import Chunks, ModelRequest
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
 from profiler.report.chunks import chunk_table
-from profiler.results import CellResult
-from tests import program, tiny
+from profiler.results.types import CellResult
+from tests.helpers import program, tiny
+from tests.helpers.road import Done, go
+from tests.helpers.shipped import EMFORMER
 from tests.integration.test_torchaudio_models import TRANSDUCER, batch, run
-from tests.road import Done, go
-from tests.shipped import EMFORMER
 
 CHUNK = 0.16
 LOOKAHEAD = 0.04
@@ -71,7 +71,7 @@ def test_a_stream_is_one_recording() -> None:
 def test_batches_are_refused_before_anything_runs(tmp_path: Path) -> None:
     done = program.run("recipes/streaming.yaml", "profiling_dimensions.batch_sizes=[1,2]", "--logdir", tmp_path)
     assert done.returncode == 2
-    assert "profiling_dimensions.batch_sizes: the interface RNNTStreaming hears one recording at a time" in done.stderr
+    assert "profiling_dimensions.batch_sizes: the interface RNNTStreaming takes one recording at a time" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests import program, tiny
 from tests.conftest import TinyModel
+from tests.helpers import program, tiny
 
 pytestmark = pytest.mark.slow
 

@@ -20,12 +20,12 @@ from profiler.measure.parameters import count_parameters
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import check_source
-from profiler.models.torchaudio import greedy_text
-from profiler.models.torchaudio_bundles import BUNDLES, CLASS_OF, files_of
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
-from profiler.models.torchaudio_transducer import _parameters
-from tests import program, tiny
-from tests.shipped import BUNDLE, EMFORMER
+from profiler.models.torchaudio.adapter import greedy_text
+from profiler.models.torchaudio.bundles import BUNDLES, CLASS_OF, files_of
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.transducer import _parameters
+from tests.helpers import program, tiny
+from tests.helpers.shipped import BUNDLE, EMFORMER
 
 TRANSDUCER = "torchaudio:EMFORMER_RNNT_BASE_LIBRISPEECH"
 ASR = "torchaudio:WAV2VEC2_ASR_BASE_960H"
@@ -92,7 +92,7 @@ def test_names_are_checked_without_torch() -> None:
     script = """
 import sys
 from pathlib import Path
-from profiler.models.registry import check_batches, check_source, check_type
+from profiler.models.registry import check_source, check_type
 check_type("Bundle")
 check_source("torchaudio:HUBERT_BASE", "Bundle", Path())
 assert not {"torch", "torchaudio"} & set(sys.modules), "a heavy import"

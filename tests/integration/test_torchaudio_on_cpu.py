@@ -37,7 +37,7 @@ def test_models_can_be_built_and_no_file_of_torchaudio_is_changed() -> None:
     before = hashes()
     answer = python("""
 import torch
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 native = [ensure_torchaudio(), ensure_torchaudio()]
 import torchaudio
 with torch.device("meta"):
@@ -62,7 +62,7 @@ print(json.dumps({"native": native, "cuda": torch.version.cuda, "counts": counts
 @pytest.mark.slow
 def test_libraries_that_import_torchaudio_work_afterwards() -> None:
     answer = python("""
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 ensure_torchaudio()
 from speechbrain.inference.ASR import EncoderASR
 from transformers import AutoFeatureExtractor
@@ -88,7 +88,7 @@ def stub(folder: Path, load_lib: str) -> Path:
 
 
 TRY = """
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 try:
     native = ensure_torchaudio()
 except Exception as error:
@@ -103,7 +103,7 @@ print(json.dumps({"native": native, "loader": utils and utils._load_lib.__module
     [
         ("return True", True, "torchaudio._extension.utils"),
         ("return False", False, "torchaudio._extension.utils"),
-        ("raise OSError('libc10_cuda.so')", False, "profiler.models.torchaudio_on_cpu"),
+        ("raise OSError('libc10_cuda.so')", False, "profiler.models.torchaudio.on_cpu"),
     ],
 )
 def test_nothing_is_touched_where_torchaudio_imports_by_itself(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests import program
-from tests.road import Done, go, read_trace
-from tests.shipped import ROWS
+from tests.helpers import program
+from tests.helpers.road import Done, go, read_trace
+from tests.helpers.shipped import ROWS
 
 PHASES = ["forward", "loss", "backward", "optimizer"]
 ACTIVE, REPEAT = 3, 2

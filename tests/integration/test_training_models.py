@@ -19,9 +19,9 @@ from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Training
 from profiler.training.setup import begin_training, describe
 from profiler.training.step import PHASES, TrainingStep
-from tests import tiny
 from tests.conftest import TinyModel
-from tests.shipped import ROWS
+from tests.helpers import tiny
+from tests.helpers.shipped import ROWS
 
 SECONDS = 1.5
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-3, "vocabulary": 30}

@@ -16,9 +16,9 @@ from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
-from tests import tiny
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from tests.conftest import TinyModel
+from tests.helpers import tiny
 
 GetTiny = Callable[[str], TinyModel]
 FRAMES = 3000  # of a window, one each 10 ms

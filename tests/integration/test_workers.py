@@ -18,7 +18,7 @@ from profiler.execution.job import Job
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
 from profiler.recipe.load import load_recipe
-from tests import program
+from tests.helpers import program
 
 SIZE = asdict(RoundSize(warmup=1, max_calls=2))
 GOOD = Job(threads=1, passes=("time", "memory"), seconds=0.1, batch_size=1, size=SIZE)

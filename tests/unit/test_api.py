@@ -10,7 +10,7 @@ import pytest
 
 import profiler
 from profiler.errors import UserError
-from tests.synthetic import GRID, Made, make, save
+from tests.helpers.synthetic import GRID, Made, make, save
 
 
 @pytest.fixture

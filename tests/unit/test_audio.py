@@ -11,7 +11,7 @@ import soundfile
 
 from profiler.audio import NOISE_LEVEL, Speech, check_audio, read_mono
 from profiler.errors import AudioError
-from tests.tiny import SPEECH
+from tests.helpers.tiny import SPEECH
 
 RATE = 16000
 

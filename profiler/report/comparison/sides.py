@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from profiler.comparison import compare_sides
+from profiler.comparison.compare import compare_sides
 from profiler.report.comparison import words
 from profiler.report.comparison.tables import speed_table
 from profiler.report.table import Table
-from profiler.results import Results
+from profiler.results.types import Results
 
 
 def sides_tables(results: Results) -> list[Table]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from profiler.comparison.paired import SLOW_CALLS
 from profiler.comparison.result import CellComparison, RunComparison
-from profiler.measure.statistics import relative_half_width
 from profiler.metrics import Change
 from profiler.report.comparison.words import change_text, ratio_text, share_text
 from profiler.report.table import Table
+from profiler.results.statistics import relative_half_width
 from profiler.units import seconds_text, significant
 
 SAME = 0.01  # memory and energy that differ by less are called the same

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtf, throughput, tradeoff, variants
-from profiler.results import Results
+from profiler.results.types import Results
 
 # In reading order, each with what it shows, for readers who do not see it.
 PLOTS: dict[ModuleType, str] = {

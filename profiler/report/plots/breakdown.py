@@ -9,7 +9,7 @@ from profiler.report.breakdown import largest
 from profiler.report.names import name_of
 from profiler.report.plots.bars import ROW, THICKNESS, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import COLOURS, figure
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 NAME = "breakdown"
 WHOLE = "(whole call)"
@@ -30,7 +30,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     if not cells:
         return []
     variants = [cell.variant for cell in cells]
-    places = ", ".join(dict.fromkeys(f"{cell.seconds:g} s x {cell.batch_size}" for cell in cells))
+    places = ", ".join(dict.fromkeys(cell.place for cell in cells))
     note = f"{name_of(results, variants)}; {places}; share of the call on each bar"
     path = folder / NAME
     rows = variants if len(cells) > 1 else [_text(label) for label in _labels(cells, MOST_LABELS)]

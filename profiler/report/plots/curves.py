@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from profiler.report.names import name_of
 from profiler.report.plots.style import HEIGHT, PANEL_HEIGHT, PAPER, look, panels, ticks_at
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 Along = Literal["seconds", "batch_size"]
 MOST_PANELS = 6

@@ -12,7 +12,7 @@ import numpy as np
 from profiler.measure.fit import SurfaceFit, fit_surface
 from profiler.report.plots.curves import Curve, Value, drawn, sheet_of
 from profiler.report.plots.style import look, mark_level
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.units import GB, bytes_text, parse_bytes
 
 NAME = "memory"

@@ -8,7 +8,7 @@ from profiler.report.names import name_of
 from profiler.report.plots.bars import ROW, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import figure
 from profiler.report.training import PHASES
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 NAME = "phases"
 MOST_CELLS = 24
@@ -34,8 +34,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 
 def _name(cell: CellResult, several: bool) -> str:
-    place = f"{cell.seconds:g} s x {cell.batch_size}"
-    return f"{cell.variant}, {place}" if several else place
+    return f"{cell.variant}, {cell.place}" if several else cell.place
 
 
 def _ms(cell: CellResult, phase: str) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from profiler.report.names import name_of
 from profiler.report.plots.style import figure, look
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 NAME = "roofline"
 WIDEST = 4.0  # how far the roof is drawn beyond the points, as a factor

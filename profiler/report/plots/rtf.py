@@ -6,7 +6,7 @@ from pathlib import Path
 
 from profiler.report.plots.curves import Value, drawn, sheet_of
 from profiler.report.plots.style import mark_level
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 NAME = "rtf"
 

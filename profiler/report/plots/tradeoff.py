@@ -9,7 +9,7 @@ from typing import Any
 from profiler.report.names import name_of
 from profiler.report.plots.style import figure, look
 from profiler.report.tradeoff import COSTS, Point, front, points_of
-from profiler.results import Results
+from profiler.results.types import Results
 from profiler.units import MB
 
 NAME = "tradeoff"

@@ -9,7 +9,7 @@ from profiler.report.names import name_of
 from profiler.report.plots.bars import left_for, name_rows
 from profiler.report.plots.style import GREY, figure, look
 from profiler.report.variants import Value, latency_value, process_value, ratios
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 
 NAME = "variants"
 ROW = 0.5  # inches

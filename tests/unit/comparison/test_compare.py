@@ -14,8 +14,8 @@ from profiler.errors import UserError
 from profiler.recipe.schema import Recipe
 from profiler.report.comparison.tables import speed_table
 from profiler.report.comparison.words import answer, headline, share_text
-from profiler.results import Accuracy, ErrorRate, Results
-from tests.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
+from profiler.results.types import Accuracy, ErrorRate, Results
+from tests.helpers.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 
 BASE = make(Made(1, id="base"))
 

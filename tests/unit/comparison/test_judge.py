@@ -12,8 +12,8 @@ from scipy.stats import false_discovery_control
 
 from profiler.comparison.judge import THRESHOLD, judge, mean_speed, word
 from profiler.comparison.result import Speed
-from profiler.results import Latency
-from tests.synthetic import latency
+from profiler.results.types import Latency
+from tests.helpers.synthetic import latency
 
 
 def rounds(*medians: float) -> Latency:

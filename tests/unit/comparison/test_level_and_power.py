@@ -9,8 +9,8 @@ import pytest
 
 from profiler import compare
 from profiler.comparison.result import CellComparison
-from profiler.results import Results
-from tests.synthetic import GRID, QUIET, SHARED, STEADY, Machine, Made, make
+from profiler.results.types import Results
+from tests.helpers.synthetic import GRID, QUIET, SHARED, STEADY, Machine, Made, make
 
 SLOW = (1.0, 1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from profiler import compare
-from profiler.differences import unequal_machines
+from profiler.comparison.differences import unequal_machines
 from profiler.report.comparison.words import floor_text
-from tests.synthetic import MACHINE, Made, make
+from tests.helpers.synthetic import MACHINE, Made, make
 
 ELSEWHERE = {"host": "jetson", "cpu": "ARM Cortex", "memory_bytes": 4_000_000_000}
 

@@ -14,7 +14,7 @@ from profiler.dataset.items import DatasetError, Utterance
 from profiler.dataset.manifest import read_dataset
 from profiler.recipe.schema import Dataset
 from samples import make_shapes
-from tests.program import ROOT
+from tests.helpers.program import ROOT
 
 SHIPPED = ROOT / "samples" / "librispeech-train-clean-100.shapes.tsv"
 

@@ -12,7 +12,7 @@ from profiler.dataset.plan import plan_dataset
 from profiler.dataset.transcripts import check_transcripts, fingerprint
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Dataset
-from tests import talker
+from tests.helpers import talker
 from tests.unit.dataset import recordings
 
 AUDIO = Path("a.wav")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.history.runs import runs_of
 from profiler.history.series import Asked, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables
-from profiler.results import Results
-from tests.synthetic import Made, make, save
+from profiler.results.runs import runs_of
+from profiler.results.types import Results
+from tests.helpers.synthetic import Made, make, save
 
 RTF = METRICS["rtf"]
 

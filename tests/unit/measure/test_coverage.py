@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.coverage import WANTED, coverage, new_figure, old_figure
 from benchmarks.series import read_series
-from profiler.measure.statistics import estimate
+from profiler.results.statistics import estimate
 
 
 @pytest.fixture(scope="module")

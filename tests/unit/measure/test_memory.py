@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.known_memory import MB, MODULES
-from tests.program import ROOT
+from tests.helpers.known_memory import MB, MODULES
+from tests.helpers.program import ROOT
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -19,7 +19,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 @pytest.fixture(scope="module")
 def measured() -> dict[str, dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.known_memory"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tests.helpers.known_memory"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     return dict(json.loads(done.stdout))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from profiler import warnings
+from profiler import messages
 from profiler.measure.verdict import STRETCHED, judge, stretched
 
 CALM = [[1.0], [1.01], [1.0], [0.99], [1.0], [1.0], [1.01], [0.99]]
@@ -26,7 +26,7 @@ def disturbances(rounds: Rounds, cpu: Rounds = (), **conditions: float) -> dict[
 
 
 def sentences(found: dict[str, float]) -> list[str]:
-    return [warnings.disturbance(kind, value) for kind, value in found.items()]
+    return [messages.disturbance(kind, value) for kind, value in found.items()]
 
 
 def test_a_narrow_interval_is_stable() -> None:
@@ -212,16 +212,16 @@ def test_on_a_disturbed_machine_it_takes_more_pairs_to_show_a_cache() -> None:
 
 def test_of_several_cells_each_kind_is_told_once_with_the_worst_figure() -> None:
     cells = [{"other_processes": 1.2}, {"other_processes": 0.4, "caching": 0.5}, {"caching": 0.1}, {}]
-    assert warnings.worst([*cells]) == {"other_processes": (2, 1.2), "caching": (2, 0.1)}
+    assert messages.worst([*cells]) == {"other_processes": (2, 1.2), "caching": (2, 0.1)}
 
 
 def test_the_fewest_rounds_of_several_cells_are_told() -> None:
-    assert warnings.worst([{"too_few_rounds": 3.0}, {"too_few_rounds": 2.0}]) == {"too_few_rounds": (2, 2.0)}
+    assert messages.worst([{"too_few_rounds": 3.0}, {"too_few_rounds": 2.0}]) == {"too_few_rounds": (2, 2.0)}
 
 
-@pytest.mark.parametrize("kind", warnings.DISTURBANCES)
+@pytest.mark.parametrize("kind", messages.DISTURBANCES)
 def test_every_disturbance_is_a_sentence_that_follows_the_cells_it_is_about(kind: str) -> None:
-    text = warnings.disturbance(kind, 0.5)
+    text = messages.disturbance(kind, 0.5)
     assert text.endswith(".")
     assert not text[0].isupper()
 
@@ -241,4 +241,4 @@ def test_every_disturbance_is_a_sentence_that_follows_the_cells_it_is_about(kind
     ],
 )
 def test_a_run_says_why_it_made_no_more_rounds(by: str, expected: str) -> None:
-    assert warnings.stopped(by, rounds=12, unstable=3, cells=9) == expected
+    assert messages.stopped(by, rounds=12, unstable=3, cells=9) == expected

@@ -13,7 +13,7 @@ from profiler.errors import UserError
 from profiler.recipe.errors import RecipeError
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Recipe
-from tests.tiny import RECIPES, SPEECH, recipe_text
+from tests.helpers.tiny import RECIPES, SPEECH, recipe_text
 
 HUB_ID = "facebook/wav2vec2-base-960h"
 

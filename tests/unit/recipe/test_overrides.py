@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from profiler.errors import UserError
-from profiler.recipe.overrides import nest, parse_override
+from profiler.yaml_values import nest, parse_override
 
 
 @pytest.mark.parametrize(

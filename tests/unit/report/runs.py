@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.results import CellResult, Model, Results
-from tests.unit.test_tables import ok, results
+from profiler.results.types import CellResult, Model, Results
+from tests.unit.report.test_tables import ok, results
 
 LABELS = (("front end", 0.3), ("encoder", 0.6), ("(rest)", 0.1))
 

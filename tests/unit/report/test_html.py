@@ -10,9 +10,9 @@ from profiler.report import html
 from profiler.report.plots import draw_plots
 from profiler.report.summary import summary
 from profiler.report.tables import build_tables
-from profiler.results import Results
+from profiler.results.types import Results
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, ok, results, unstable
+from tests.unit.report.test_tables import absent, ok, results, unstable
 
 
 class Reader(HTMLParser):

@@ -22,7 +22,7 @@ from profiler.report.plots import (
 )
 from profiler.report.plots.inline import inline_svg
 from tests.unit.report.runs import full
-from tests.unit.test_tables import absent, ok, results, unstable
+from tests.unit.report.test_tables import absent, ok, results, unstable
 
 SVG = "{http://www.w3.org/2000/svg}"
 

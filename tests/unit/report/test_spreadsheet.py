@@ -10,8 +10,8 @@ import pytest
 
 from profiler.report import spreadsheet
 from profiler.report.rows import cell_rows, columns
-from profiler.results import Accuracy
-from tests.unit.test_tables import absent, ok, results, unstable
+from profiler.results.types import Accuracy
+from tests.unit.report.test_tables import absent, ok, results, unstable
 
 
 def read(text: str) -> list[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.report.tradeoff import Point, front, tradeoff_table
-from profiler.results import ErrorRate
+from profiler.results.types import ErrorRate
 
 
 def point(name: str, error: float | None, rtf: float, size: float = 1e6, utterances: int = 50) -> Point:

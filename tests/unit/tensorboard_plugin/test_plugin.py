@@ -15,11 +15,11 @@ import pytest
 from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
-from profiler.results import Results
+from profiler.results.types import Results
 from profiler.tensorboard_plugin.plugin import STATIC, SpeechProfilePlugin
 from profiler.tensorboard_plugin.trace.store import TraceStore
+from tests.unit.report.test_tables import absent, ok, results, unstable
 from tests.unit.tensorboard_plugin.traces import write
-from tests.unit.test_tables import absent, ok, results, unstable
 
 RUN = "recipe/odd ü & run"
 CELL = {"run": RUN, "variant": "float32", "cell": "1s_x1"}

@@ -8,7 +8,7 @@ import pytest
 
 from profiler import compare
 from profiler.comparison.result import Speed
-from profiler.results import CellResult, Results
+from profiler.results.types import CellResult, Results
 from profiler.tensorboard_plugin.side_by_side import (
     Judged,
     compare_cells,
@@ -17,8 +17,8 @@ from profiler.tensorboard_plugin.side_by_side import (
     judge_runs,
     noise_of,
 )
-from tests.synthetic import Machine, Made, latency, make
-from tests.unit.test_tables import absent, ok, results
+from tests.helpers.synthetic import Machine, Made, latency, make
+from tests.unit.report.test_tables import absent, ok, results
 
 
 def mark(left: CellResult, right: CellResult, key: str = "rtf", speed: Speed | None = None) -> str:

@@ -24,8 +24,8 @@ from profiler.recipe.schema import Variant
 from profiler.variants.convert import convert
 from profiler.variants.difference import difference, load_outputs, save_outputs
 from profiler.variants.support import NotSupported
-from tests import tiny
-from tests.program import ROOT
+from tests.helpers import tiny
+from tests.helpers.program import ROOT
 
 SECONDS = 1.0
 ROWS = 2

@@ -13,7 +13,7 @@ from torch import nn
 
 from profiler.measure.parameters import size_bytes
 from profiler.models.model import Model
-from profiler.models.torchaudio_on_cpu import ensure_torchaudio
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.variants.layers import all_modules, become
 from profiler.variants.quantize import choose_linear, dynamic_layer
 from profiler.variants.size import saved_bytes

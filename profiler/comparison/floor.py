@@ -1,0 +1,152 @@
+"""The machine's noise floor: how far two equal runs on it differ by chance. `doctor` measures it, `compare` adds it.
+
+The floor is the standard deviation of the log of one run's figure between equal runs (0.02: 2 %). Rounds within a run
+cannot show it, so a comparison of two runs adds it to what their rounds say: the ratio of two runs has the variance
+se_A^2 + se_B^2 + 2 floor^2 on the log scale. It is kept in the user's state folder, for each machine and number of
+threads, and recorded with every run that is made there. Imports neither torch nor numpy: `compare` must start fast.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from profiler.results.types import Results
+
+# Where doctor never ran: what equal runs differ by on a shared machine of two cores in a quiet hour; in a busy one it
+# is more, and dedicated cores do better. It is a careful default, no measurement of the machine at hand.
+ASSUMED = 0.03
+STATE = "SPEECH_PROFILER_STATE"  # environment variable: another folder than the user's own
+FILE = "noise-floor.json"
+KEPT_TRIALS = 20  # of each machine and number of threads: some weeks of use; older ones say little of today
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Standard deviation of the log of a run's figure between equal runs."""
+
+    value: float
+    source: str  # "measured by doctor on 2026-11-17", or "assumed"
+
+
+def floor_of(*results: Results) -> Floor:
+    """The floor for comparing: the largest recorded in them; else this machine's, if they ran here; else assumed."""
+    found = [_as_floor(run.environment.get("noise_floor")) for run in results]
+    if not any(found):
+        here = machine_key(_this_machine())
+        found = [
+            read_floor(run.environment.get("threads"))
+            for run in results
+            if machine_key(run.environment) == here and run.environment.get("threads")
+        ]
+    return max(filter(None, found), key=lambda floor: floor.value, default=Floor(ASSUMED, "assumed"))
+
+
+def read_floor(threads: int | None = None) -> Floor | None:
+    """This machine's floor with so many threads, or the largest of any number; None where doctor never measured it."""
+    entries = _read().get(machine_key(_this_machine()), {})
+    wanted = entries.values() if threads is None else [entries.get(str(threads))]
+    return max(filter(None, map(_as_floor, wanted)), key=lambda floor: floor.value, default=None)
+
+
+def record_floor(threads: int) -> dict[str, Any] | None:
+    """What a run stores in its environment as `noise_floor`: {value, threads, measured}; None where there is none."""
+    entry = _read().get(machine_key(_this_machine()), {}).get(str(threads))
+    if entry is None or _as_floor(entry) is None:
+        return None
+    return {name: entry.get(name) for name in ("value", "threads", "measured")}
+
+
+def keep_floor(
+    threads: int, value: float, level: float, software: str, measured: str, undisturbed: bool = True
+) -> Floor:
+    """Keep what a trial found, and give the floor that holds from now on; raises StorageError.
+
+    `value` is what the equal runs of this trial say, `level` the seconds of its call. A trial lasts less than a minute
+    and cannot see what changes from one day to the next, but earlier trials were made at other times: where they differ
+    by more (standard deviation of the log of their levels, same software), that is the floor. A trial that others
+    disturbed is not remembered for that: its level is theirs.
+    """
+    from profiler.results.store import write_atomically
+
+    everything, key = _read(), machine_key(_this_machine())
+    entries = everything.setdefault(key, {})
+    this = [{"measured": measured, "level_s": level, "software": software}] if undisturbed else []
+    trials = [*earlier_trials(threads), *this][-KEPT_TRIALS:]
+    levels = [math.log(trial["level_s"]) for trial in trials if trial["software"] == software]
+    floor = max(value, statistics.stdev(levels) if len(levels) > 1 else 0.0)
+    entries[str(threads)] = {"value": floor, "threads": threads, "measured": measured, "trials": trials}
+    path = state_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        from profiler.errors import StorageError
+
+        raise StorageError(f"Cannot make the folder {path.parent}: {error.strerror}.") from None
+    write_atomically(path, json.dumps(everything, indent=1, allow_nan=False) + "\n")
+    return _measured(floor, measured)
+
+
+def earlier_trials(threads: int) -> list[dict[str, Any]]:
+    """{measured, level_s, software} of the trials made on this machine with so many threads, oldest first."""
+    entry = _read().get(machine_key(_this_machine()), {}).get(str(threads))
+    trials = entry.get("trials") if isinstance(entry, dict) else None
+    return [trial for trial in trials if _is_trial(trial)] if isinstance(trials, list) else []
+
+
+def machine_key(environment: Mapping[str, Any]) -> str:
+    """One machine: its name, processor and the cores that may be used."""
+    return " | ".join(str(environment.get(name)) for name in ("host", "cpu", "cores"))
+
+
+def state_file() -> Path:
+    """Where floors are kept: the user's state folder, or the folder that SPEECH_PROFILER_STATE names."""
+    from platformdirs import user_state_path
+
+    folder = os.environ.get(STATE)
+    return (Path(folder) if folder else user_state_path("speech-profiler", appauthor=False)) / FILE
+
+
+def _this_machine() -> dict[str, Any]:
+    import socket
+
+    from profiler.environment import allowed_cpus, cpu_name
+
+    return {"host": socket.gethostname(), "cpu": cpu_name(), "cores": len(allowed_cpus())}
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    """Machine -> number of threads -> entry. A damaged file is as good as none: doctor writes it anew."""
+    try:
+        found = json.loads(state_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {machine: entries for machine, entries in found.items() if isinstance(entries, dict)}
+
+
+def _as_floor(entry: Any) -> Floor | None:
+    value = entry.get("value") if isinstance(entry, dict) else None
+    if value is None or not _is_positive(value):
+        return None
+    return _measured(float(value), str(entry.get("measured") or "an unknown day"))
+
+
+def _measured(value: float, when: str) -> Floor:
+    return Floor(value, f"measured by doctor on {when.split('T')[0]}")
+
+
+def _is_trial(trial: Any) -> bool:
+    return isinstance(trial, dict) and {"measured", "software"} <= trial.keys() and _is_positive(trial.get("level_s"))
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

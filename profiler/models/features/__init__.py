@@ -1,0 +1,1 @@
+"""Features without a model: Kaldi's log-mel filterbank."""

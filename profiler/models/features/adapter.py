@@ -1,0 +1,128 @@
+"""Adapter for features without a model: the baseline that an encoder is compared with.
+
+    pretrained_model: {source: log-mel, type: LogMel, overrides: {mels: 40, deltas: 0}}
+
+`source` is a label, for the tables. Nothing is learned, so there are no weights to look for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.errors import ModelError, did_you_mean
+from profiler.models.formats import Found, Named
+from profiler.models.model import Model, ModelRequest
+
+if TYPE_CHECKING:
+    import torch
+
+    from profiler.audio import Batch
+
+RATE = 16000
+FEWEST_MELS = 4
+MOST_DELTAS = 8
+DEFAULTS: dict[str, Any] = {"mels": 80, "window_ms": 25.0, "shift_ms": 10.0, "deltas": 2, "normalize": True}
+NO_WEIGHTS = "The features are computed, not learned: there are no weights, and the output is what it is anywhere."
+
+
+class Computed(Named):
+    """Complete without any weights, which is why they are never missing."""
+
+    def find(self, request: ModelRequest) -> Found:
+        return Found(request.source)
+
+
+LIBRARY = "features"
+FORMAT = Computed()
+NEEDS = None
+
+
+def interfaces() -> tuple[str, ...]:
+    return ("LogMel",)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    model = build_random(request, None)
+    model.weights = "no"
+    return model
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    import torch
+
+    module = make_filterbank(**checked(request.overrides), rate=RATE).to(request.device)
+
+    def run(value: tuple[Any, Any]) -> Any:
+        waveforms, lengths = value
+        return module(waveforms.to(request.device), lengths)
+
+    def prepare(batch: Batch) -> tuple[Any, Any]:
+        return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)
+
+    return Model(module, prepare, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
+
+
+def make_filterbank(
+    mels: int = 80,
+    window_ms: float = 25.0,
+    shift_ms: float = 10.0,
+    deltas: int = 0,
+    normalize: bool = False,
+    rate: int = RATE,
+) -> torch.nn.Module:
+    """Kaldi's log-mel filterbank as a module: waveforms [batch, samples] to [batch, frames, mels x (1 + deltas)].
+
+    It takes the lengths of the rows in samples as a second argument, where rows are padded.
+    """
+    from profiler.models.features.filterbank import Filterbank
+
+    return Filterbank(mels, window_ms, shift_ms, deltas, normalize, rate)
+
+
+def frames_of(samples: int, window_ms: float = 25.0, shift_ms: float = 10.0, rate: int = RATE) -> int:
+    """How many frames `make_filterbank` gives for so many samples: only whole windows count."""
+    window, shift = samples_in(window_ms, rate), samples_in(shift_ms, rate)
+    return 0 if samples < window else 1 + (samples - window) // shift
+
+
+def lengths_where_padded(batch: Batch) -> Any:
+    """The rows' lengths in samples as a tensor; None where no row is padded."""
+    import torch
+
+    full = bool((batch.lengths == batch.waveforms.shape[1]).all())
+    return None if full else torch.from_numpy(batch.lengths)
+
+
+def checked(overrides: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the features, as the recipe changes them; one sentence about what cannot be."""
+    for name in overrides:
+        if name not in DEFAULTS:
+            known = did_you_mean(name, sorted(DEFAULTS))
+            raise ModelError(f"pretrained_model.overrides: LogMel has no `{name}`.{known}")
+    wanted = {**DEFAULTS, **overrides}
+    for name in ("window_ms", "shift_ms"):
+        value = wanted[name]
+        if not _is_number(value) or not 1 <= value <= 1000:
+            raise ModelError(f"pretrained_model.overrides.{name}: expected 1 to 1000 milliseconds, not {value!r}")
+    most_mels = fft_size(samples_in(wanted["window_ms"], RATE)) // 2  # as many as there are frequencies
+    for name, least, most in (("mels", FEWEST_MELS, most_mels), ("deltas", 0, MOST_DELTAS)):
+        value = wanted[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ModelError(f"pretrained_model.overrides.{name}: expected {least} to {most}, not {value!r}")
+    if not isinstance(wanted["normalize"], bool):
+        raise ModelError(f"pretrained_model.overrides.normalize: expected true or false, not {wanted['normalize']!r}")
+    return wanted
+
+
+def samples_in(milliseconds: float, rate: int) -> int:
+    return int(rate * milliseconds * 0.001)
+
+
+def fft_size(samples: int) -> int:
+    """The next power of two."""
+    return 1 << (samples - 1).bit_length()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,1 @@
+"""A model of one's own: a class, or a TorchScript file."""

@@ -1,0 +1,73 @@
+"""Adapter for any torch.nn.Module, named by its dotted path: your own model, with no code for the profiler.
+
+    pretrained_model: {source: my_models.Encoder, type: Module, overrides: {width: 256}, checkpoint: encoder.pt}
+
+The module is looked for beside the recipe first. Its weights are those of the checkpoint, a state dict; without one,
+those that its constructor makes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import ModelError
+from profiler.models.formats import Named
+from profiler.models.model import Model, ModelRequest
+from profiler.models.own.inputs import load_state, wrap
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.yaml_values import evaluate
+
+LIBRARY = "torch"
+FORMAT = Named()
+NEEDS = None
+TRAINS = {"Module": ("ctc",)}
+
+
+def interfaces() -> tuple[str, ...]:
+    return ("Module",)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    module = _made(request)
+    load_state(module, request, source)
+    return wrap(module.to(request.device), request)
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    import torch
+
+    module = _made(request)
+    return wrap(module if torch.empty(0).is_meta else module.to(request.device), request)
+
+
+def _made(request: ModelRequest) -> Any:
+    import torch
+
+    made = _class_named(request)(**evaluate(request.overrides))
+    if not isinstance(made, torch.nn.Module):
+        raise ModelError(f"{request.source} is not a torch.nn.Module")
+    return made
+
+
+def _class_named(request: ModelRequest) -> Any:
+    module_name, _, name = request.source.rpartition(".")
+    if request.base is not None and str(request.base) not in sys.path:
+        sys.path.insert(0, str(request.base))
+    try:
+        return getattr(_imported(module_name), name)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ModelError(
+            f"Cannot find the class {request.source}: {error}. Name it package.module.Class, installed or beside the "
+            "recipe."
+        ) from error
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except OSError:  # torchaudio, whose native library does not load beside a CPU torch
+        ensure_torchaudio()
+        return importlib.import_module(name)

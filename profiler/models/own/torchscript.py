@@ -1,0 +1,46 @@
+"""Adapter for a TorchScript file: a whole model, weights included, that needs none of its Python code.
+
+    pretrained_model: {source: model.ts, type: TorchScript, input: waveform}
+
+Such a file is made with `torch.jit.trace(model, example).save("model.ts")` or `torch.jit.script(model).save(...)`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from profiler.errors import ModelError
+from profiler.models.formats import File
+from profiler.models.model import Model, ModelRequest
+from profiler.models.own.inputs import wrap
+
+LIBRARY = "torch"
+FORMAT = File((".pt", ".pth", ".ts", ".jit"), "a TorchScript file")
+NEEDS = None
+TRAINS = {"TorchScript": ("ctc",)}
+
+
+def interfaces() -> tuple[str, ...]:
+    return ("TorchScript",)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    import torch
+
+    if request.overrides:
+        raise ModelError("pretrained_model.overrides: a TorchScript file has no configuration to override.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", (DeprecationWarning, FutureWarning))
+            module = torch.jit.load(source, map_location=request.device)
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"{source} is no TorchScript file, or a damaged one. Save the whole model with "
+            "torch.jit.trace(model, example).save(FILE); for a state dict use type: Module with checkpoint: FILE."
+        ) from error
+    return wrap(module, request)
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    raise ModelError(f"{request.source} is a TorchScript file, which is its weights; set weights: auto.")

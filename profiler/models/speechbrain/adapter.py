@@ -1,0 +1,243 @@
+"""Adapter for SpeechBrain: its inference interfaces, on a hub id or a folder with hyperparams.yaml.
+
+The timed region is the interface's own batch method, from waveforms in memory to what the interface is for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.errors import ModelError
+from profiler.models.formats import HUB_ID, Folder
+from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.placeholder_tokens import PlaceholderTokens
+from profiler.models.reasons import reason
+from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu
+from profiler.models.speechbrain.ctc_only import start_steps_from_zero
+from profiler.models.speechbrain.pinned_steps import PinnedSteps
+from profiler.models.speechbrain.placeholder_labels import PlaceholderLabels
+from profiler.models.speechbrain.training import trained_by
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.yaml_values import to_yaml
+
+if TYPE_CHECKING:
+    from profiler.audio import Batch
+
+LIBRARY = "speechbrain"
+DESCRIPTION_FILE = "hyperparams.yaml"
+FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
+NEEDS = None
+TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
+MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One of SpeechBrain's inference classes, and the batch method of it that is timed."""
+
+    file: str  # in speechbrain.inference
+    method: str
+    output: str
+    modules: tuple[str, ...]  # what the method calls; the classes' own MODULES_NEEDED say more, or less
+    keys: tuple[str, ...] = ()  # of the description, that the method looks up
+    lengths: bool = True  # whether it is told how much of each row is audio
+
+
+ECAPA = ("compute_features", "mean_var_norm", "embedding_model")
+
+INTERFACES = {
+    "EncoderASR": Interface("ASR", "transcribe_batch", "text", ("encoder",)),
+    "EncoderDecoderASR": Interface("ASR", "transcribe_batch", "text", ("encoder", "decoder")),
+    "WhisperASR": Interface("ASR", "transcribe_batch", "text", ("whisper", "decoder")),
+    "SpeakerRecognition": Interface("speaker", "encode_batch", "embedding", ECAPA),
+    "EncoderClassifier": Interface(
+        "classifiers", "classify_batch", "class scores", (*ECAPA, "classifier"), ("label_encoder",)
+    ),
+    "VAD": Interface(
+        "VAD",
+        "get_speech_prob_chunk",
+        "speech probabilities",
+        ("compute_features", "mean_var_norm", "cnn", "rnn", "dnn"),
+    ),
+    "SepformerSeparation": Interface(
+        "separation",
+        "separate_batch",
+        "separated waveforms",
+        ("encoder", "masknet", "decoder"),
+        ("num_spks",),
+        lengths=False,
+    ),
+    "SpectralMaskEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
+    "WaveformEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
+}
+
+
+def interfaces() -> tuple[str, ...]:
+    return tuple(INTERFACES)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    ensure_torchaudio()
+    from speechbrain.utils.fetching import FetchConfig, LocalStrategy
+
+    folder = request.folder
+    with backbones_without_weights():
+        try:
+            interface = _interface_class(request.type).from_hparams(
+                source=source,
+                savedir=None,
+                overrides=_overrides(request, folder),
+                local_strategy=LocalStrategy.NO_LINK,  # nothing is linked or copied into the user's folders
+                fetch_config=FetchConfig(allow_network=folder is None),
+                run_opts={"device": request.device},
+                freeze_params=False,  # so that trainable parameters are counted as the model defines them
+            )
+        except MemoryError:
+            raise
+        except Exception as error:  # a description may call any library, each with errors of its own
+            raise _refusal("load", source, request, error) from error
+    return _wrap(interface, request)
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    assert folder is not None
+    ensure_torchaudio()
+    import torch
+    from hyperpyyaml import load_hyperpyyaml
+
+    with backbones_without_weights(even_if_there=True), data_on_cpu():
+        try:
+            with (folder / DESCRIPTION_FILE).open(encoding="utf-8") as file:
+                hparams = load_hyperpyyaml(file, _overrides(request, folder))
+            device = "meta" if torch.empty(0).is_meta else request.device
+            interface = _interface_class(request.type)(
+                modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False
+            )
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise _refusal("build", str(folder), request, error) from error
+    return _wrap(interface, request, random=True)
+
+
+def _interface_class(name: str) -> Any:
+    module = importlib.import_module(f"speechbrain.inference.{INTERFACES[name].file}")
+    return getattr(module, name)
+
+
+def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:
+    """Why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
+    text = reason(error)
+    missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
+    if missing:
+        return _no_such(source, request.type, f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`")
+    return ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}")
+
+
+def _no_such(source: str, kind: str, why: str) -> ModelError:
+    return ModelError(f"{source} is no {kind}: {why}. Is {kind} the right type for this model?")
+
+
+def _overrides(request: ModelRequest, folder: Path | None) -> str:
+    """The recipe's overrides, and the folder's own place for files that a description points to, as YAML."""
+    overrides = dict(request.overrides)
+    text = (folder / DESCRIPTION_FILE).read_text(encoding="utf-8") if folder is not None else ""
+    if "\narchitecture_folder:" in text:
+        overrides["architecture_folder"] = str(folder)
+    # A published model names itself on the hub as the place of its files. In a copy of it they are beside the file.
+    home = re.search(r"(?m)^pretrained_path:\s*([^\s#]+)", text)
+    if home and HUB_ID.match(home[1]) and not Path(home[1]).is_dir():
+        overrides.setdefault("pretrained_path", str(folder))
+    return to_yaml(overrides) if overrides else ""
+
+
+def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
+    import torch
+
+    served = INTERFACES[request.type]
+    for name in served.modules:  # SpeechBrain itself notices only when the interface is called
+        if name not in interface.mods:
+            raise _no_such(request.source, request.type, f"it has no module `{name}`")
+    for name in served.keys:
+        if not hasattr(interface.hparams, name):
+            raise _no_such(request.source, request.type, f"its {DESCRIPTION_FILE} has no `{name}`")
+    call = getattr(interface, served.method)
+    with_lengths = _takes_lengths(interface, request.type)
+    rate = int(getattr(interface.hparams, "sample_rate", interface.audio_normalizer.sample_rate))
+    notes = start_steps_from_zero(interface)
+    if "label_encoder" in served.keys:
+        _number_nameless_classes(interface.hparams, random, notes)
+    pin = None
+    if random:
+        _number_nameless_tokens(interface)
+        pin = PinnedSteps(interface, request.tokens_per_second)
+        if pin.searchers:
+            notes.append(
+                f"With random weights the decoder is made to take {request.tokens_per_second:g} steps per second of "
+                "audio, as it does on speech."
+            )
+
+    longest = getattr(interface.mods["whisper"], "_n_samples", None) if "whisper" in interface.mods else None
+
+    def prepare(batch: Batch) -> tuple[Any, ...]:
+        refuse_longer(batch, longest)
+        waveforms = torch.from_numpy(batch.waveforms)
+        if not with_lengths:
+            return (waveforms,)
+        return waveforms, torch.from_numpy(batch.lengths / batch.waveforms.shape[1]).float()
+
+    def run(value: tuple[Any, ...]) -> Any:
+        if pin is not None:
+            pin.seconds = value[0].shape[1] / rate
+        result = call(*value)
+        return result[0] if served.output == "text" else result  # beside the text there are its token numbers
+
+    model = Model(interface, prepare, run, served.output, rate, _components(interface), notes)
+    model.trained_by = trained_by(model, interface, request)
+    return model
+
+
+def _number_nameless_classes(hparams: Any, random: bool, notes: list[str]) -> None:
+    """Classes whose names were not loaded get numbers. Of a missing file of labels SpeechBrain itself says nothing."""
+    if random:
+        hparams.label_encoder = PlaceholderLabels()
+    elif not getattr(hparams.label_encoder, "lab2ind", True):
+        hparams.label_encoder = PlaceholderLabels()
+        notes.append("There are no labels beside the model: its classes are numbered, not named.")
+
+
+def _number_nameless_tokens(interface: Any) -> None:
+    """A tokenizer comes with the weights. One that was not filled cannot decode, and its tokens are numbered."""
+    from sentencepiece import SentencePieceProcessor
+
+    if not isinstance(getattr(interface, "tokenizer", None), SentencePieceProcessor):
+        return
+    try:
+        interface.tokenizer.decode_ids([0])
+    except IndexError:  # asked for its size instead, it would write to the terminal
+        interface.tokenizer = PlaceholderTokens(getattr(interface.hparams, "output_neurons", MOST_TOKENS))
+
+
+def _takes_lengths(interface: Any, kind: str) -> bool:
+    """Whether lengths are given to the batch method. One passes them on to a mask model that may not take any."""
+    from speechbrain.utils.callchains import lengths_arg_exists
+
+    if kind == "SpectralMaskEnhancement":
+        return bool(lengths_arg_exists(interface.mods["enhance_model"].forward))
+    return INTERFACES[kind].lengths
+
+
+def _components(interface: Any) -> dict[str, Any]:
+    """The entries of `modules`; where a single one holds all parameters, its own parts."""
+    import torch
+
+    parts = {name: module for name, module in interface.mods.items() if module is not None}
+    bearing = [module for module in parts.values() if next(module.parameters(), None) is not None]
+    if len(bearing) == 1 and len(list(bearing[0].children())) > 1:
+        return dict(bearing[0].named_children())
+    # A list cannot be called: it is there to be saved as one file, and what it holds may be entries of their own.
+    return dict(sorted(parts.items(), key=lambda item: isinstance(item[1], torch.nn.ModuleList)))

@@ -1,0 +1,158 @@
+"""Adapter for torchaudio's bundles: its wav2vec 2.0, HuBERT and WavLM models and its RNN transducer, by name.
+
+    pretrained_model: {source: torchaudio:WAV2VEC2_ASR_BASE_960H, type: Bundle}
+
+The timed region is what torchaudio's documentation does with a bundle: waveforms to hidden states, or to text by greedy
+CTC decoding with the bundle's own labels. Transducers are in transducer.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.errors import ModelError, did_you_mean
+from profiler.models.model import Model, ModelRequest
+from profiler.models.reasons import reason
+from profiler.models.torchaudio.bundles import CLASS_OF, INTERFACES, STREAMING, BundleFormat, bundle_name, the_bundle
+from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+
+if TYPE_CHECKING:
+    from profiler.audio import Batch
+    from profiler.recipe.schema import Training
+    from profiler.training.task import Task
+
+LIBRARY = "torchaudio"
+FORMAT = BundleFormat()
+NEEDS = None
+ONE_AT_A_TIME = (STREAMING,)  # interfaces that take no batches
+TRAINS = {
+    "Bundle": ("ctc", "transducer"),
+    "Wav2Vec2Bundle": ("ctc",),
+    "Wav2Vec2ASRBundle": ("ctc",),
+    "RNNTBundle": ("transducer",),
+}
+
+BLANK, SPACE = 0, "|"  # of all its CTC bundles
+NO_LENGTHS = "torchaudio's WavLM takes no lengths: where rows of a batch differ, their padding is heard as silence."
+
+
+def interfaces() -> tuple[str, ...]:
+    return tuple(INTERFACES)
+
+
+def load_pretrained(request: ModelRequest, source: str) -> Model:
+    return _load(request, pretrained=True)
+
+
+def build_random(request: ModelRequest, folder: Path | None) -> Model:
+    return _load(request, pretrained=False)
+
+
+def _load(request: ModelRequest, pretrained: bool) -> Model:
+    ensure_torchaudio()
+    try:
+        if CLASS_OF[bundle_name(request.source)] == "RNNTBundle":
+            from profiler.models.torchaudio import transducer
+
+            return transducer.load(request, pretrained)
+        bundle = _with_overrides(the_bundle(request.source), request)
+        return _wrap(_network(bundle, pretrained), bundle, request)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # network, files and sizes, each with errors of its own
+        doing = "load" if pretrained else "build"
+        raise ModelError(f"torchaudio cannot {doing} {request.source}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if "size mismatch" in str(error) or "in state_dict" in str(error):
+        return "the saved weights have other sizes than its parameters; overrides of sizes need weights: random"
+    return reason(error)
+
+
+def _with_overrides(bundle: Any, request: ModelRequest) -> Any:
+    refuse_unknown(request, list(bundle._params))
+    return dataclasses.replace(bundle, _params={**bundle._params, **request.overrides})
+
+
+def refuse_unknown(request: ModelRequest, known: list[str]) -> None:
+    for name in request.overrides:
+        if name not in known:
+            raise ModelError(
+                f"pretrained_model.overrides: {request.source} has no parameter `{name}`.{did_you_mean(name, known)}"
+            )
+
+
+def _network(bundle: Any, pretrained: bool) -> Any:
+    """The bundle's model; without weights it is put together as `get_model` does it."""
+    from torchaudio.pipelines import Wav2Vec2FABundle
+    from torchaudio.pipelines._wav2vec2 import utils
+
+    aligner = isinstance(bundle, Wav2Vec2FABundle)
+    if pretrained:
+        # Its extra token for unknown words is for alignment, and does not work in batches.
+        more = {"with_star": False} if aligner else {}
+        return bundle.get_model(dl_kwargs={"progress": False}, **more)
+    model = utils._get_model(bundle._model_type, bundle._params)
+    if bundle._normalize_waveform or aligner:
+        model = utils._extend_model(model, bundle._normalize_waveform, apply_log_softmax=aligner)
+    return model
+
+
+def _wrap(module: Any, bundle: Any, request: ModelRequest) -> Model:
+    import torch
+    from torchaudio.pipelines import Wav2Vec2FABundle
+
+    # A model that is only counted lives on the meta device and stays there.
+    if not any(parameter.is_meta for parameter in module.parameters()):
+        module.to(request.device)
+
+    takes_lengths = bundle._model_type != "WavLM"
+    notes = [] if takes_lengths else [NO_LENGTHS]
+
+    def prepare(batch: Batch) -> tuple[Any, Any]:
+        padded = takes_lengths and (batch.lengths < batch.waveforms.shape[1]).any()
+        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths) if padded else None
+
+    def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
+        waveforms, lengths = value
+        found = module(waveforms.to(request.device), None if lengths is None else lengths.to(request.device))
+        return found[0], found[1]
+
+    def ctc(settings: Training) -> Task:
+        from profiler.training import tasks
+
+        def frames(value: tuple[Any, Any]) -> tuple[Any, Any]:
+            values, lengths = encode(value)
+            return values, torch.full((len(values),), values.shape[1]) if lengths is None else lengths.cpu()
+
+        if bundle._params.get("aux_num_out"):
+            return tasks.ctc(frames, bundle._params["aux_num_out"], BLANK)
+        return tasks.ctc_with_head(frames, bundle._params["encoder_embed_dim"], settings, request.device)
+
+    inner = getattr(module, "model", module)
+    parts = {name: part for name, part in inner.named_children() if part is not None}
+    rate = int(bundle.sample_rate)
+    if not hasattr(bundle, "get_labels"):
+        hidden = Model(module, prepare, lambda value: encode(value)[0], "hidden states", rate, parts, notes)
+        hidden.trained_by = {"ctc": ctc}
+        return hidden
+    labels = bundle.get_labels(star=None) if isinstance(bundle, Wav2Vec2FABundle) else bundle.get_labels()
+    if bundle._params["aux_num_out"] != len(labels):
+        raise ModelError(f"{request.source} has {len(labels)} labels, so its aux_num_out cannot be overridden.")
+
+    def recognise(value: tuple[Any, Any]) -> list[str]:
+        emissions, lengths = encode(value)
+        best = emissions.argmax(dim=-1).cpu()
+        ends = [best.shape[1]] * len(best) if lengths is None else lengths.tolist()
+        return [greedy_text(row[:end], labels) for row, end in zip(best, ends, strict=True)]
+
+    return Model(module, prepare, recognise, "text", rate, parts, notes, trained_by={"ctc": ctc})
+
+
+def greedy_text(best: Any, labels: tuple[str, ...]) -> str:
+    """The best label of each frame as text: repetitions are one, blanks fall out."""
+    letters = [labels[number] for number in best.unique_consecutive().tolist() if number != BLANK]
+    return "".join(letters).replace(SPACE, " ").strip()

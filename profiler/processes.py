@@ -1,0 +1,109 @@
+"""Forks of this process, and what is said of what went wrong in one.
+
+A trial tells whether a converted model runs at all, and what happens inside it while it does. The process that holds
+the model is itself forked for every cell, which works only as long as it has computed nothing on several threads (see
+execution/worker.py); and what a trial leaves behind (caches, compiled code, hooks, a crash) shall not reach any cell.
+So trials run in a fork, and only plain values come back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from profiler.device import Device
+
+if TYPE_CHECKING:
+    from profiler.models.model import Model
+
+Result = TypeVar("Result")
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def explain(error: Exception) -> str:
+    """One line for a cell's place in the table."""
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    if "can't allocate memory" in text or "out of memory" in text.lower():
+        return f"out of memory: {first}"
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent is gone, whatever killed it (Linux)."""
+    if sys.platform == "linux":
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class TrialFailed(Exception):
+    """The trial raised, or its process died; the message is one line."""
+
+
+def run_all(model: Model, inputs: list[Any]) -> None:
+    """The model on each input, as in a cell, but on one thread."""
+    import torch
+
+    with torch.no_grad():
+        for value in inputs:
+            model.run(value)
+
+
+def trial(model: Model, work: Callable[[], Result]) -> Result:
+    """Do the work in a fork of this process and give what it returns; in this process where a fork cannot be."""
+    if not (hasattr(os, "fork") and Device(device_of(model)).can_fork):
+        try:
+            return work()
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise TrialFailed(explain(error)) from error
+    done, answer = _forked(work)
+    if not done:
+        raise TrialFailed(answer)
+    return answer  # type: ignore[no-any-return]
+
+
+def device_of(model: Model) -> str:
+    """Where the model's weights are."""
+    first = next(model.module.parameters(), None)
+    return first.device.type if first is not None else "cpu"
+
+
+def _forked(work: Callable[[], Any]) -> tuple[bool, Any]:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read_end)
+        _work_in_child(work, write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        sent = pipe.read()
+    _, status = os.waitpid(child, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    if sent:
+        return pickle.loads(sent)  # type: ignore[no-any-return]
+    why = f"killed by {signal.Signals(-ended).name}" if ended < 0 else f"exit status {ended}"
+    return False, f"its process ended without an answer ({why})"
+
+
+def _work_in_child(work: Callable[[], Any], write_end: int) -> None:
+    status = 1
+    try:
+        die_with_parent()
+        try:
+            answer = (True, work())
+        except Exception as error:
+            answer = (False, explain(error))
+        with os.fdopen(write_end, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,156 @@
+"""What a person sees while a run goes on: a live line in a terminal, plain lines elsewhere, nothing with --quiet.
+
+The display only moves when something happened, at most twice a second: it must not take CPU time from the cell.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from profiler.execution.display import Display
+from profiler.plan import Cell
+from profiler.report.accuracy import wer_text
+from profiler.report.figures import memory_text, rtf_text
+from profiler.results.statistics import INTERVAL_NEEDS
+from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.units import clock_text, seconds_text, significant
+
+ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
+
+
+class Lines(Display):
+    """One line for each thing that happened."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.started = time.monotonic()
+        self.steps = self.done = 0
+        self.printed_at = 0.0
+        self.left: float | None = None
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+        self.printed_at = time.monotonic()
+
+    def begin(self, steps: int) -> None:
+        self.steps = steps
+
+    def model(self, model: Model) -> None:
+        total = model.parameters.get("total")
+        self._print(f"{model.variant}: {model.source} ({model.type}), {total:,} parameters, {model.weights} weights")
+
+    def note(self, text: str) -> None:
+        self._print(f"note: {text}", "yellow")
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        self.left = left
+
+    def cell_done(self, result: CellResult, number: int) -> None:
+        """Each cell once, when it has its first figure; and when it fails."""
+        self.done += 1
+        if number == 0 or result.status == "failed":
+            self._print(f"{self._place()} {describe(result, number)}", None if result.status == "ok" else "red")
+
+    def round_done(self, number: int, wanted: int, progress: str) -> None:
+        if number + 1 >= INTERVAL_NEEDS and time.monotonic() - self.printed_at > ROUND_LINE_SECONDS:
+            of = f" of {wanted}" if number < wanted else ""
+            self._print(f"{self._place()} round {number + 1}{of}: {progress}")
+
+    def _place(self) -> str:
+        left = f", about {clock_text(self.left)} left" if self.left else ""
+        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps else ""
+        return f"[{steps}{clock_text(time.monotonic() - self.started)}{left}]"
+
+    def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
+        whole = result.status == "ok" and not result.failed
+        heard = f", {describe_accuracy(accuracy)}" if accuracy else ""
+        self._print(f"{describe_dataset(result)}{heard} (round {number + 1})", None if whole else "red")
+
+
+class Live(Lines):
+    """A progress bar below the lines: cell, calls so far, figure so far, time left."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.bar = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self.task = self.bar.add_task("starting", total=None)
+        self.current = ""
+        self.bar.start()
+
+    def begin(self, steps: int) -> None:
+        super().begin(steps)
+        self._show("", total=steps)
+
+    def status(self, text: str) -> None:
+        self._show(f"{self.current}  {text}".strip())
+
+    def cell(self, cell: Cell, number: int, left: float | None) -> None:
+        super().cell(cell, number, left)
+        self.current = f"{cell.variant} {cell.place}, round {number + 1}"
+        self._show(self.current)
+
+    def event(self, event: dict[str, Any]) -> None:
+        if event["event"] == "pass":
+            self.status("warming up" if event["pass"] == "time" else event["pass"])
+        elif event["calls"]:
+            self.status(f"{event['calls']} calls, {seconds_text(event['latency'])} a call")
+
+    def cell_done(self, result: CellResult, number: int) -> None:
+        super().cell_done(result, number)
+        self.current = ""
+        self.bar.update(self.task, completed=self.done, total=max(self.done, self.steps))
+        self._show("")
+
+    def close(self) -> None:
+        self.bar.stop()
+
+    def _show(self, text: str, **changes: Any) -> None:
+        left = f"  ({clock_text(self.left)} left)" if self.left else ""
+        self.bar.update(self.task, description=f"{text}{left}", **changes)
+        self.bar.refresh()
+
+
+def describe(result: CellResult, number: int) -> str:
+    """'float32 1 s x 4: RTF 0.107, 428 ms a call, 0.95 GB'."""
+    place = f"{result.variant} {result.place}"
+    if result.status != "ok":
+        return f"{place}: {result.status}, {result.reason}"
+    assert result.latency_s is not None
+    parts = [f"RTF {rtf_text(result)}", f"{seconds_text(result.latency_s.median)} a call ({result.latency_s.n} calls)"]
+    if number == 0 and result.peak_memory_bytes is not None:
+        parts.append(memory_text(result))
+    return f"{place}: {', '.join(parts)}"
+
+
+def describe_dataset(result: DatasetResult) -> str:
+    """'float32 data set dev.csv: RTF 0.107, 34 batches, 28 % padding'."""
+    place = f"{result.variant} data set {result.dataset}"
+    if result.rtf is None or result.share_of_padding is None:
+        return f"{place}: {result.status}, {result.reason}"
+    parts = [f"RTF {significant(result.rtf, 3)}", f"{result.batches} batches", f"{result.share_of_padding:.0%} padding"]
+    for what, batches in (("failed", result.failed), ("skipped", result.skipped)):
+        if batches:
+            parts.append(f"{len(batches)} {what}, such as batch {batches[0]['batch']}: {batches[0]['reason']}")
+    return f"{place}: {', '.join(parts)}"
+
+
+def describe_accuracy(accuracy: Accuracy) -> str:
+    """'WER 4.21 [3.05, 5.40] %', or why there is none."""
+    return f"WER {wer_text(accuracy)} %" if accuracy.wer else f"no error rate: {accuracy.reason}"
+
+
+def make_display(quiet: bool, console: Console) -> Display:
+    if quiet:
+        return Display()
+    return Live(console) if console.is_terminal else Lines(console)

@@ -1,0 +1,153 @@
+"""Runs on disk: making a run's folder, listing, finding and opening runs.
+
+A run is named by its folder, its id, `latest`, a log folder (its latest run), or an exported zip file.
+"""
+
+from __future__ import annotations
+
+import glob
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from profiler.errors import StorageError, UserError, did_you_mean
+from profiler.results.damaged import read_as_much
+from profiler.results.export.unpack import is_archive, unpack
+from profiler.results.store import read_results
+from profiler.results.types import FILE, Results
+
+DEPTHS = ("*", "*/*", "*/*/*")  # runs of other machines are dropped in with or without a folder around them
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def new_run_folder(logdir: Path, recipe: str) -> Path:
+    """logs/<recipe>/<run id>, where the id sorts by time."""
+    identity = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    folder = logdir / recipe / identity
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write in the log folder {logdir}: {error.strerror}. Choose another one with --logdir."
+        ) from None
+    return folder
+
+
+def check_logdir(logdir: Path) -> None:
+    """Raise UserError unless a run's folder could be made there."""
+    try:
+        logdir.mkdir(parents=True, exist_ok=True)
+        test = logdir / f".write-test-{secrets.token_hex(4)}"
+        test.touch()
+        test.unlink()
+    except OSError as error:
+        raise UserError(
+            f"Cannot write in the log folder {logdir}: {error.strerror}. Choose another one with --logdir."
+        ) from None
+
+
+def list_runs(logdir: Path, recipe: str | None = None) -> list[Path]:
+    """Folders of all runs below the log folder, or of one recipe's, oldest first."""
+    name = "*" if recipe is None else glob.escape(recipe)
+    return sorted((file.parent for file in logdir.glob(f"{name}/*/{FILE}")), key=lambda folder: folder.name)
+
+
+def find_run(name: str, logdir: Path) -> Path:
+    """The folder of a run: its path, its id, the newest for `latest`; of a log folder, the newest in there."""
+    path = Path(name)
+    try:
+        if (path / FILE).is_file():
+            return path
+        if path.name == FILE and path.is_file():
+            return path.parent
+    except OSError as error:
+        raise UserError(f"Cannot read the run {name}: {error.strerror}.") from None
+    runs = list_runs(logdir)
+    if name == "latest" and runs:
+        return runs[-1]
+    for folder in runs:
+        if folder.name == name or str(folder.relative_to(logdir)) == name:
+            return folder
+    if path.is_dir():
+        inside = [*list_runs(path), *(file.parent for file in path.glob(f"*/{FILE}"))]
+        if inside:
+            return max(inside, key=lambda folder: folder.name)
+        raise UserError(f"{path} is not a run: there is no {FILE} in it.")
+    if not runs:
+        raise UserError(f"There is no run {name} in {logdir}, nor any other yet. `python profile.py RECIPE` makes one.")
+    raise UserError(f"There is no run {name} in {logdir}.{did_you_mean(name, [run.name for run in reversed(runs)])}")
+
+
+def make_folder(folder: Path) -> None:
+    """A folder inside a run's. The run's own is not made again: where it vanished, so did the results."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Cannot make the folder {folder}: {error.strerror}.") from None
+
+
+@contextmanager
+def opened(name: str, logdir: Path) -> Iterator[Path]:
+    """The run's folder; that of an archive is gone again at the end."""
+    if not is_archive(Path(name)):
+        yield find_run(name, logdir)
+        return
+    with tempfile.TemporaryDirectory(prefix="speech-profiler-") as temporary:
+        unpack(Path(name), Path(temporary))
+        yield Path(temporary)
+
+
+def open_run(name: str, logdir: Path) -> tuple[Path, Results]:
+    """Where the run is, and all that it measured. Raises UserError where there is none, or it is damaged."""
+    with opened(name, logdir) as folder:
+        return Path(name) if is_archive(Path(name)) else folder, read_results(folder)
+
+
+def open_as_much(name: str, logdir: Path) -> tuple[Results, str | None]:
+    """What is whole of a run, and what is wrong with it. Raises UserError where nothing can be shown."""
+    with opened(name, logdir) as folder:
+        return read_as_much(folder)
+
+
+def runs_of(recipe: str, logdir: Path, further: list[str]) -> tuple[list[Results], list[str]]:
+    """The recipe's runs, oldest first, and what is wrong with files that cannot be read."""
+    name = Path(recipe).name.removesuffix(".yaml")
+    files = {file.resolve(): file for depth in DEPTHS for file in sorted(logdir.glob(f"{depth}/{FILE}"))}
+    runs, problems, others = [], [], set()
+    for file in files.values():
+        try:
+            results = read_results(file)
+        except UserError as error:
+            # Whose run it is cannot be read either; its folder tells.
+            problems += [str(error)] if file.parent.parent.name == name else []
+            continue
+        if Path(results.run.recipe).stem == name:
+            runs.append(results)
+        else:
+            others.add(Path(results.run.recipe).stem)
+    for given in further:
+        try:
+            runs += [open_run(name, logdir)[1] for name in _given(given)]
+        except UserError as error:
+            problems.append(str(error))
+    if not runs:
+        known = did_you_mean(name, sorted(others)) if others else " `python profile.py RECIPE` makes one."
+        raise UserError("\n".join([f"There is no run of `{name}` in {logdir}.{known}", *problems]))
+    by_id = {results.run.id: results for results in runs}
+    return sorted(by_id.values(), key=lambda results: (results.run.started, results.run.id)), problems
+
+
+def _given(name: str) -> list[str]:
+    """A run, or a folder that holds several."""
+    folder = Path(name)
+    if folder.is_dir() and not (folder / FILE).is_file():
+        found = sorted(str(file.parent) for depth in DEPTHS for file in folder.glob(f"{depth}/{FILE}"))
+        if found:
+            return found
+    return [name]

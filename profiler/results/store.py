@@ -1,0 +1,301 @@
+"""Writing and reading results.json, the one file that is the truth; and writing any other file, whole or not at all.
+
+    put(cell) --append--> results.journal --now and then, and at the end--> results.json, replaced as a whole
+
+What is finished is on disk at once: a cell is a line of the journal before the next one starts. results.json is
+replaced atomically as often as that costs next to nothing: after every cell of an ordinary run, now and then in one of
+thousands of cells. `read_results` reads both, so whatever kills the program, nothing finished is lost; and a
+cell costs the same however many there are. Cells are kept on disk alone: a long run does not grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from profiler.errors import StorageError, UserError
+from profiler.results.statistics import cut, estimate
+from profiler.results.types import (
+    FILE,
+    JOURNAL,
+    SCHEMA,
+    WIDTH,
+    Accuracy,
+    CellResult,
+    DatasetResult,
+    Record,
+    Results,
+)
+
+SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
+REPLACING_SHARE = 0.02  # of the time may go into replacing results.json; the journal has what it lacks
+
+Key = tuple[str, float, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the text of a cell lies on disk."""
+
+    file: int  # a descriptor
+    offset: int
+    length: int
+
+    def read(self) -> bytes:
+        return os.pread(self.file, self.length, self.offset)
+
+
+class ResultsFile:
+    """Keeps the results of a run on disk. `results` holds everything but its cells."""
+
+    def __init__(self, folder: Path, results: Results) -> None:
+        self.folder = folder
+        self.results = results.model_copy(update={"cells": []})
+        self._cells: dict[Key, Place | bytes] = {cell.key: _dump(cell) for cell in results.cells}
+        self._datasets: dict[str, bytes] = {found.variant: _dump(found) for found in results.datasets}
+        self._journal: int | None = None
+        self._journal_end = 0
+        self._whole: int | None = None  # descriptor of results.json, for the places in it
+        self._synced_at = -SYNC_SECONDS
+        self._replace_due = 0.0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / FILE
+
+    def put(self, cell: CellResult) -> None:
+        """Add or replace one cell."""
+        self.put_all([cell])
+
+    def put_all(self, cells: Iterable[CellResult]) -> None:
+        """Add or replace cells: on disk when this returns."""
+        with _storage(self.path):
+            for cell in cells:
+                self._append(cell.key, _dump(cell))
+        if time.monotonic() >= self._replace_due:
+            self.write()
+
+    def put_dataset(self, result: DatasetResult, accuracy: Accuracy | None = None) -> None:
+        """Add or replace what a variant has of the data set, then write."""
+        if accuracy is not None:
+            others = [found for found in self.results.accuracy if found.variant != accuracy.variant]
+            order = [*(found.variant for found in self.results.accuracy), accuracy.variant]
+            self.results.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
+        known = [found.variant for found in self.results.datasets]
+        place = known.index(result.variant) if result.variant in known else len(known)
+        self.results.datasets[place : place + 1] = [result.model_copy(update={"samples": []})]
+        self._datasets[result.variant] = _dump(result)
+        self.write()
+
+    def write(self) -> None:
+        """Replace results.json as a whole; the journal is empty then."""
+        start = time.monotonic()
+        due = start - self._synced_at > SYNC_SECONDS
+        with _storage(self.path):
+            self._replace(to_disk=due)
+        end = time.monotonic()
+        if due:
+            self._synced_at = end
+        self._replace_due = end + (end - start) / REPLACING_SHARE
+
+    def close(self) -> None:
+        """Leave results.json alone behind."""
+        for file in (self._journal, self._whole):
+            if file is not None:
+                os.close(file)
+        if self._journal is not None and self._journal_end == 0:
+            with contextlib.suppress(OSError):
+                (self.folder / JOURNAL).unlink()
+        self._journal = self._whole = None
+
+    def _append(self, key: Key, text: bytes) -> None:
+        if self._journal is None:
+            self._journal = os.open(self.folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._journal_end = _whole_lines(self._journal)  # of a run that is taken up
+        line = text + b"\n"
+        try:
+            written = os.pwrite(self._journal, line, self._journal_end)
+            while written < len(line):
+                written += os.pwrite(self._journal, line[written:], self._journal_end + written)
+        except OSError:
+            os.ftruncate(self._journal, self._journal_end)
+            raise
+        self._cells[key] = Place(self._journal, self._journal_end, len(text))
+        self._journal_end += len(line)
+
+    def _replace(self, to_disk: bool) -> None:
+        """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
+        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "datasets"})
+        text = _json(head)
+        part = self.path.with_name(f".{FILE}.part")
+        places: dict[Key, tuple[int, int]] = {}
+        try:
+            with part.open("wb") as file:
+                file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
+                for number, (key, cell) in enumerate(self._cells.items()):
+                    file.write(b",\n  " if number else b"\n  ")
+                    found = cell if isinstance(cell, bytes) else cell.read()
+                    places[key] = file.tell(), len(found)
+                    file.write(found)
+                file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
+                file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
+            whole = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+            part.replace(self.path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+        if self._whole is not None:
+            os.close(self._whole)
+        self._whole = whole
+        self._cells = {key: Place(whole, *place) for key, place in places.items()}
+        if self._journal is not None:
+            os.ftruncate(self._journal, 0)
+            self._journal_end = 0
+        else:
+            (self.folder / JOURNAL).unlink(missing_ok=True)
+
+
+def _whole_lines(file: int) -> int:
+    """Where the last line that was not cut off ends."""
+    return os.pread(file, os.fstat(file).st_size, 0).rfind(b"\n") + 1
+
+
+@contextmanager
+def _storage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write {path}: {error.strerror}. What was written before is intact; make room or restore the "
+            "folder, then go on with --resume."
+        ) from error
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _dump(record: Record) -> bytes:
+    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
+    """Write beside the target, then rename: readers see the old file or the new one, never half of it.
+
+    `to_disk=False` leaves it to the system when the bytes reach the disk: safe against anything but a power cut.
+    """
+    part = path.with_name(f".{path.name}.part")
+    with _storage(path):
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+
+
+def read_results(path: Path) -> Results:
+    """Read a results.json, or the one in a run's folder."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not a run: there is no {FILE} in it.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        empty = " but empty" if file.stat().st_size == 0 else ""
+        raise UserError(f"{file} is damaged: it is not JSON{empty}. Was it edited or copied only in part?") from None
+    except OSError as error:
+        raise UserError(f"Cannot read {file}: {error.strerror}.") from None
+    version = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA:
+        run = data.get("run") if isinstance(data, dict) else None
+        writer = run.get("profiler_version") if isinstance(run, dict) else None
+        raise UserError(
+            f"{file} has the schema {version!r}; this version reads 1 to {SCHEMA}. Update the profiler to open it"
+            f"{f' (it was written by version {writer})' if writer else ''}."
+        )
+    put_journal(data, file.with_name(JOURNAL))
+    try:
+        return Results.model_validate(upgraded(data) if version == 1 else data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{file} is damaged at {place}: {first['msg']}.") from None
+
+
+def put_journal(data: dict[str, Any], journal: Path) -> None:
+    """Cells that were finished after results.json was last replaced; a line that was cut off is not finished."""
+    try:
+        lines = journal.read_bytes().splitlines(keepends=True)
+    except OSError:
+        return
+    cells = data.get("cells")
+    if not isinstance(cells, list):
+        return
+    places = {_key(cell): place for place, cell in enumerate(cells)}
+    for line in lines:
+        try:
+            cell = json.loads(line) if line.endswith(b"\n") else None
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(cell, dict):
+            place = places.setdefault(_key(cell), len(cells))
+            cells[place : place + 1] = [cell]
+
+
+def _key(cell: Any) -> str:
+    return json.dumps(
+        [cell.get(name) for name in ("variant", "seconds", "batch_size")] if isinstance(cell, dict) else ""
+    )
+
+
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 took the median and its interval over all calls, as if calls of one minute were independent."""
+    data = data | {"schema": SCHEMA}
+    width = _at(data, "run", "resolved", "measure", "width")
+    width = width if isinstance(width, float) else WIDTH
+    cells = data.get("cells")
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, dict):
+            _upgrade_cell(cell, width)
+    return data
+
+
+def _upgrade_cell(cell: dict[str, Any], width: float) -> None:
+    cell.pop("spread", None)
+    latency: Any = cell.get("latency_s")
+    verdict, rtf = cell.get("verdict"), cell.get("rtf")
+    cell["verdict"] = "unstable" if verdict == "noisy" else verdict
+    try:
+        found = estimate(cut(latency["samples"], latency["rounds"]))
+        before = latency["median"]
+        latency["median"], latency["ci95"] = found.value, found.ci95
+        cell["verdict"] = "stable" if found.half_width is not None and found.half_width <= width else "unstable"
+        if rtf:
+            cell["rtf"] = rtf * found.value / before
+            cell["rtfx"] = 1.0 / cell["rtf"]
+    except (TypeError, KeyError, ValueError, ZeroDivisionError):
+        return  # no samples, or damaged ones: what is wrong with them is found by the check that follows
+
+
+def _at(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
