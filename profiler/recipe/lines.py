@@ -64,7 +64,7 @@ def read_outline(text: str, file: str) -> Outline:
     except Exception as error:  # a character that YAML does not allow, for example
         outline.mistakes.append(Mistake(f"broken YAML ({str(error).splitlines()[0]})", file=file))
         return outline
-    if root is None:
+    if root is None or str(root.tag) == "tag:yaml.org,2002:null":
         outline.mistakes.append(Mistake("the file is empty", file=file))
     elif not isinstance(root, MappingNode) or str(root.tag) != "tag:yaml.org,2002:map":
         outline.mistakes.append(

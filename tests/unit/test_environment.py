@@ -180,11 +180,12 @@ def test_gpus_are_read_from_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monke
     assert second["processes"] == 1
 
 
-def test_a_checkout_is_recorded_with_its_commit() -> None:
-    if not (ROOT / ".git").exists():
-        assert environment.read_commit(ROOT)["commit"] is None
-    else:
-        assert len(environment.read_commit(ROOT)["commit"]) == 40
+def test_a_checkout_is_recorded_with_its_commit(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    made = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert environment.read_commit(tmp_path)["commit"] == made
 
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:
