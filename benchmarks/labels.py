@@ -79,7 +79,7 @@ def compare(
         for _ in range(turns):
             base = bare(run, [value], 1)
             found["bare again"].append(bare(run, [value], 1) / base)
-            found["timing"].append(ours(noting, [value], 1) / base)
+            found["timing"].append(ours(noting, [value, value], 1) / base)
             tally = BackwardTally(chains) if train else None
             took, _, _ = labelled_call(run, value, device, chains, step, tally)
             found["labelled"].append(took / 1e9 / base)

@@ -1,16 +1,18 @@
 """Does measuring change what is measured? Our timing over a bare loop's, interleaved in one process of the same kind.
 
-    .venv/bin/python -m benchmarks.observer_effect
+    .venv/bin/python -m benchmarks.observer_effect [--seconds 90]
 
-For each model the ways take turns, block by block, in a fork of a process that holds the loaded model, as in a run: a
-bare timing loop, our timing pass, and for comparison a loop under torch.profiler, with memory and with stacks. Each
-ratio is the median over turns of (median of a block / median of the bare block of the same turn).
+For each model, on one thread, in a fork of a process that holds the loaded model, as in a run, these take turns call by
+call on the same input, in an order that changes with every turn: a bare timed call, another one, and a call of our
+timing pass. Each ratio is the median over turns of (a call / the bare call of the same turn), with its 95 % CI. After
+that, for comparison, a few calls under torch.profiler, with memory and with stacks.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -19,12 +21,13 @@ from typing import Any
 
 from profiler.audio import Speech
 from profiler.device import Device
-from profiler.measure.latency import INPUTS, RoundSize, time_calls
+from profiler.measure.latency import RoundSize, time_calls
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
 from profiler.report.table import Table
+from profiler.results.statistics import median_interval
 from profiler.shipped import shipped_folder
 
 WANTED = 0.02
@@ -36,11 +39,11 @@ def recipe_request(name: str) -> ModelRequest:
     return model_request(loaded.recipe, RECIPES)
 
 
-# name -> (what to load, seconds, batch size, calls in a block, turns)
-CASES: dict[str, tuple[Callable[[], ModelRequest], float, int, int, int]] = {
-    "wav2vec2-base, 2 s x 1": (lambda: recipe_request("wav2vec2"), 2.0, 1, 3, 25),
-    "CRDNN with beam search, 1 s x 1": (lambda: recipe_request("crdnn"), 1.0, 1, 2, 15),
-    "5000 tiny operations": (lambda: ModelRequest("benchmarks.models.TinyOperations", "Module"), 1.0, 1, 10, 25),
+# name -> (what to load, seconds of audio)
+CASES: dict[str, tuple[Callable[[], ModelRequest], float]] = {
+    "wav2vec2-base, 0.5 s x 1": (lambda: recipe_request("wav2vec2"), 0.5),
+    "CRDNN with beam search, 0.5 s x 1": (lambda: recipe_request("crdnn"), 0.5),
+    "5000 tiny operations": (lambda: ModelRequest("benchmarks.models.TinyOperations", "Module"), 1.0),
 }
 
 
@@ -68,25 +71,31 @@ def profiled(stacks: bool) -> Callable[[Callable[[Any], Any], list[Any], int], f
     return loop
 
 
-WAYS = {"ours": ours, "torch.profiler, memory": profiled(False), "torch.profiler, memory and stacks": profiled(True)}
+WAYS = {"bare": bare, "bare again": bare, "ours": ours}
+PROFILED = {"torch.profiler, memory": profiled(False), "torch.profiler, memory and stacks": profiled(True)}
+PROFILED_TURNS = 5
 
 
-def compare(model: Model, seconds: float, batch: int, calls: int, turns: int, threads: int) -> dict[str, list[float]]:
-    """Ratios to the bare loop, a list for each way."""
+def compare(model: Model, seconds: float, budget: float) -> dict[str, list[float]]:
+    """Ratios to the bare call of the same turn, a list for each way."""
     import torch
 
-    torch.set_num_threads(threads)
     speech = Speech(shipped_folder() / "samples" / "speech.flac", model.rate)
-    inputs = [model.prepare(speech.batch(seconds, batch, seed)) for seed in range(INPUTS)]
-    ratios: dict[str, list[float]] = {name: [] for name in ("bare again", *WAYS)}
+    inputs = [model.prepare(speech.batch(seconds, 1, seed)) for seed in (0, 0)]  # ours begins with the second
+    ratios: dict[str, list[float]] = {name: [] for name in (*WAYS, *PROFILED)}
+    order = list(WAYS)
     with torch.no_grad():
         bare(model.run, inputs, 4)
-        for turn in range(turns):
-            base = bare(model.run, inputs, calls)
-            # Timing under the profiler is slow and only for comparison: every fifth turn is enough.
-            ways = {"bare again": bare, "ours": ours} | (WAYS if turn % 5 == 0 else {})
-            for name, way in ways.items():
-                ratios[name].append(way(model.run, inputs, calls) / base)
+        end = time.monotonic() + budget
+        while time.monotonic() < end:
+            random.shuffle(order)
+            took = {name: WAYS[name](model.run, inputs, 1) for name in order}
+            for name in WAYS:
+                ratios[name].append(took[name] / took["bare"])
+        for _ in range(PROFILED_TURNS):
+            base = bare(model.run, inputs, 2)
+            for name, way in PROFILED.items():
+                ratios[name].append(way(model.run, inputs, 2) / base)
     return ratios
 
 
@@ -107,10 +116,16 @@ def in_fork(work: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]
     return result
 
 
+def with_interval(ratios: list[float]) -> tuple[str, tuple[float, float]]:
+    interval = median_interval(sorted(ratios))
+    assert interval is not None
+    return f"{statistics.median(ratios):.3f} [{interval[0]:.3f}, {interval[1]:.3f}]", interval
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    threads = parser.parse_args().threads
+    parser.add_argument("--seconds", type=float, default=90.0, help="of turns, for each model (default: %(default)g)")
+    budget = parser.parse_args().seconds
     import torch
 
     torch.set_num_threads(1)  # see profiler/execution/worker.py: this process is going to be forked
@@ -118,13 +133,15 @@ def main() -> None:
 
     prepare_profiler()
     rows = []
-    for name, (request, seconds, batch, calls, turns) in CASES.items():
-        model = load_model(request())
-        ratios = in_fork(partial(compare, model, seconds, batch, calls, turns, threads))
-        found = {way: statistics.median(values) for way, values in ratios.items()}
-        verdict = "yes" if abs(found["ours"] - 1) <= WANTED else "NO"
-        rows.append([name, *(f"{found[way]:.3f}" for way in found), verdict])
-    header = ["time over a bare loop's", "bare again", *WAYS, f"ours within {WANTED:.0%}"]
+    for name, (request, seconds) in CASES.items():
+        ratios = in_fork(partial(compare, load_model(request()), seconds, budget))
+        again, _ = with_interval(ratios["bare again"])
+        found, (low, high) = with_interval(ratios["ours"])
+        within = low >= 1 - WANTED and high <= 1 + WANTED
+        verdict = "yes" if within else "unclear" if low <= 1 <= high else "NO"
+        slow = [f"{statistics.median(ratios[way]):.2f}" for way in PROFILED]
+        rows.append([name, str(len(ratios["ours"])), again, found, verdict, *slow])
+    header = ["time over a bare call's", "turns", "bare again", "ours", f"ours within {WANTED:.0%}", *PROFILED]
     print(Table("Observer effect (ratios; 1.000 is no effect)", header, rows).markdown())
 
 
