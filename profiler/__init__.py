@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from profiler.api import AbRun, LoadedRun, ab, compare, load_run, profile_recipe
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["AbRun", "LoadedRun", "__version__", "ab", "compare", "load_run", "profile_recipe"]
 
 
