@@ -105,11 +105,8 @@ def percent(ratio: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """0.18 -> '18 %', 0.0042 -> '0.4 %', 0.0001 -> '0.01 %'."""
-    percent = share * 100
-    if percent >= 9.95 or percent == 0:
-        return f"{percent:.0f} %"
-    return f"{percent:.1f} %".replace(".0 ", " ") if percent >= 0.1 else f"{percent:.1g} %"
+    """0.18 -> '18 %', 0.0042 -> '0.4 %'."""
+    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %".replace(".0 ", " ")
 
 
 def change_text(change: Change) -> str:
@@ -154,9 +151,9 @@ def _plain(value: Any) -> str:
 
 def how_decided(comparison: Comparison) -> str:
     """What the words mean here, in two lines; the guide has the rest."""
-    threshold = share_text(comparison.settings.get("threshold", 0.0))
+    threshold = 100 * comparison.settings.get("threshold", 0.0)  # as it was given, however small
     return (
-        f"Above 1 is slower. same: the CI of the ratio lies within {threshold} either way;\n"
+        f"Above 1 is slower. same: the CI of the ratio lies within {threshold:g} % either way;\n"
         f"unclear: it reaches beyond, and may be chance. See {GUIDE}."
     )
 

@@ -13,7 +13,7 @@ from profiler.comparison.result import Ratio
 from profiler.errors import UserError
 from profiler.recipe.schema import Recipe
 from profiler.report.comparison.tables import speed_table
-from profiler.report.comparison.words import answer, headline, share_text
+from profiler.report.comparison.words import answer, headline, how_decided
 from profiler.results.types import Accuracy, ErrorRate, Results
 from tests.helpers.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 
@@ -307,9 +307,7 @@ def test_cells_that_neither_run_measured_are_left_out() -> None:
     assert found.cells[0].speed.reason == "skipped: it would not fit in memory."
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.18, "18 %"), (0.02, "2 %"), (0.0042, "0.4 %"), (0.0001, "0.01 %"), (1e-6, "0.0001 %"), (0.0, "0 %")],
-)
-def test_a_share_is_never_rounded_to_nothing(share: float, text: str) -> None:
-    assert share_text(share) == text
+@pytest.mark.parametrize(("threshold", "text"), [(0.02, "2 %"), (0.005, "0.5 %"), (0.0001, "0.01 %")])
+def test_a_small_threshold_is_not_rounded_to_nothing(threshold: float, text: str) -> None:
+    found = compare(BASE, make(Made(2)), threshold=threshold)
+    assert f"lies within {text} either way" in how_decided(found)
