@@ -35,7 +35,7 @@ def parse_bytes(size: str | int) -> int:
 def seconds_text(seconds: float) -> str:
     """0.0123 -> '12.3 ms', 95 -> '95 s', 600 -> '10 min'."""
     if seconds < 0.9995e-3:
-        return f"{significant(seconds * 1e6, 3)} us"
+        return f"{significant(seconds * 1e6, 3)} µs"
     if seconds < 0.9995:
         return f"{significant(seconds * 1e3, 3)} ms"
     if seconds < 120:

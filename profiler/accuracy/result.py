@@ -30,7 +30,7 @@ def put_rates(record: Accuracy, found: Score | None, normalise: str, seed: int) 
 
 
 def put_differences(records: list[Accuracy], scores: dict[str, Score], seed: int) -> None:
-    """Each variant against the first that was scored, on the utterances that both heard."""
+    """Each variant against the first that was scored, on the utterances that both transcribed."""
     scored = [record for record in records if record.variant in scores]
     for record in scored[1:]:
         found = difference(scores[scored[0].variant], scores[record.variant], seed)

@@ -1,7 +1,7 @@
 """Texts -> errors: counted by jiwer for each utterance, summed to rates, with intervals from the bootstrap.
 
 The bootstrap draws utterances, with replacement, because errors within one utterance come together. Two variants that
-heard the same utterances are drawn together: their difference is known far better than either rate.
+transcribed the same utterances are drawn together: their difference is known far better than either rate.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def interval(errors: Errors, seed: int) -> tuple[float, float] | None:
 
 
 def difference(first: Score, other: Score, seed: int) -> dict[str, Any] | None:
-    """{value, ci95, utterances}: the word error rate of `other` less that of `first`, on what both heard."""
+    """{value, ci95, utterances}: the word error rate of `other` less that of `first`, on what both transcribed."""
     places = {name: place for place, name in enumerate(first.ids)}
     common = [(places[name], place) for place, name in enumerate(other.ids) if name in places]
     if not common:

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         print(note, file=sys.stderr)
     if problems and not arguments.skip:
-        advice = "Mend them, or leave them out with --skip."
+        advice = "Fix them, or leave them out with --skip."
         raise DatasetError.of(_named(arguments.audio), problems, "nothing was written", advice)
     if not utterances:
         raise DatasetError(f"{_named(arguments.audio)} holds no utterance that can be used; nothing was written.")

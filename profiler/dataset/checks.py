@@ -153,7 +153,7 @@ def _check_target(utterance: Utterance, frames_per_second: float) -> None:
     if utterance.target_tokens is not None and utterance.target_tokens > frames:
         raise _Refused(
             f"the target is longer than its audio: {utterance.target_tokens} tokens in {utterance.seconds:g} s, "
-            f"which are {frames} frames at {frames_per_second:g} a second"
+            f"which are {frames} frames at {frames_per_second:g} per second"
         )
     letters = len(utterance.text) if utterance.text else 0
     if letters > utterance.seconds * CHARACTERS_PER_SECOND:

@@ -17,7 +17,7 @@ from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Dataset
 from profiler.units import seconds_text
 
-ADVICE = "Mend them, or leave such entries out with dataset.on_error: skip."
+ADVICE = "Fix them, or leave such entries out with dataset.on_error: skip."
 WITHOUT_SCORES = "To measure no error rates: dataset.transcripts: ignore."
 NAMED = 3  # skipped entries that the notes name
 
@@ -58,7 +58,7 @@ class DatasetPlan:
         settings, most = self.settings, seconds_at_most(self.settings)
         size = f"batches of {settings.batch_size or 1}"
         if settings.batch_frames is not None:
-            size = f"batches of up to {settings.batch_frames:,} frames (at {settings.frames_per_second:g} a second)"
+            size = f"batches of up to {settings.batch_frames:,} frames (at {settings.frames_per_second:g} per second)"
         elif most is not None:
             size = f"batches of up to {most:g} s"
         order = {"corpus": "in corpus order", "sorted": "sorted by length", "shuffled": "shuffled"}[settings.order]

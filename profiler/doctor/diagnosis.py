@@ -163,9 +163,9 @@ def _noise_checks(noise: Noise | None, problem: str, threads: int, rounds: int) 
     if earlier:
         change, day = noise.level_s / earlier[-1]["level_s"] - 1, earlier[-1]["measured"].split("T")[0]
         words = f"{_share(abs(change))} {'slower' if change > 0 else 'faster'} than on {day}"
-        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} a call, {words}"))
+        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} per call, {words}"))
     else:
-        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} a call; no earlier trial to compare with"))
+        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} per call; no earlier trial to compare with"))
     return found
 
 

@@ -76,7 +76,7 @@ def _timed_output(run: Run, value: Any, device: Device) -> tuple[float, Any]:
 
 
 def texts_of(output: Any, rows: int) -> list[str] | None:
-    """What a recogniser wrote for each recording, as one text or as a list of words; None where it is no text."""
+    """What an ASR model wrote for each recording, as one text or as a list of words; None where it is no text."""
     texts = [output] if isinstance(output, str) else output
     if not isinstance(texts, (list, tuple)) or len(texts) != rows:
         return None

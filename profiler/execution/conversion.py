@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
 
-SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration hears
+SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration takes
 PIECES = 4
 
 

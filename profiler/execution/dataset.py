@@ -1,7 +1,7 @@
 """The passes over a data set: for each variant the same batches, once in every round, in a process of its own.
 
 A batch that ends the process (memory, a crash) fails alone: the pass goes on behind it in a new process. Where texts
-are scored, the utterances of such a batch are heard one by one: a single one that cannot be heard costs no other.
+are scored, the utterances of such a batch are processed one by one: one that cannot be processed costs no other.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class WorkerHandle:
         training: Message | None = None,
         turns: bool = False,
     ) -> Message:
-        """Have the model loaded; raises ModelError when the user can mend what is wrong, NotSupported for the variant.
+        """Have the model loaded; raises ModelError when the user can fix what is wrong, NotSupported for the variant.
 
         `fork`, `traced` and `turns` say what jobs will follow, so that forks find prepared what they need;
         `labels` are checked against the model's modules; with `training` the model is made ready to be trained.

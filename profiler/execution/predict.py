@@ -111,7 +111,7 @@ class Forecast:
         if latency is not None and latency * calls_in_round(self.recipe, 0) > limit:
             needed = seconds_text(latency * calls_in_round(self.recipe, 0))
             return (
-                f"would take about {needed} at {seconds_text(latency)} a call, over measure.limit "
+                f"would take about {needed} at {seconds_text(latency)} per call, over measure.limit "
                 f"({seconds_text(limit)})"
             )
         return None

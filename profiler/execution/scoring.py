@@ -16,7 +16,7 @@ from profiler.execution.dataset_state import DatasetState
 from profiler.results.types import Accuracy, DatasetResult, Model
 
 RANDOM = "random weights"
-NOT_REACHED = "not heard yet"
+NOT_REACHED = "not transcribed yet"
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Scoring:
         if state.variant in self.not_text or (model is not None and model.weights == "no"):
             return f"the model's final output is {model.output if model else 'something else'}, not text"
         if not self.texts[state.variant]:
-            return result.reason or "no utterance was heard"
+            return result.reason or "no utterance was transcribed"
         return None
 
     def _left_out(self, state: DatasetState) -> dict[str, str]:

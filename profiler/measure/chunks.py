@@ -1,6 +1,6 @@
 """Latencies of single chunks: what a timing pass sends of them, and the figures made of all rounds.
 
-A long recording has thousands of chunks a call. Number, maximum and how many were late are exact; of the latencies
+A long recording has thousands of chunks per call. Number, maximum and how many were late are exact; of the latencies
 themselves each round keeps a random choice, so that messages and files stay small however long a run is.
 """
 
@@ -35,7 +35,7 @@ def chunk_figures(chunks: Chunks, seed: int) -> dict[str, Any]:
 
 
 def add_round(earlier: ChunkLatency | None, figures: dict[str, Any]) -> ChunkLatency | None:
-    """The figures of all rounds so far; None where nothing was heard."""
+    """The figures of all rounds so far; None where nothing was processed."""
     if not figures["n"]:
         return earlier
     samples = [*(earlier.samples if earlier else []), *figures["samples"]]

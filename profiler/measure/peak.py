@@ -19,7 +19,7 @@ def relate_to_peak(operations: dict[str, Any], latency: float, reference: dict[s
     """{achieved_gflops, intensity, share_of_peak, bound, peak_gflops, peak_gb_per_s}; peaks only where measured.
 
     `intensity` is FLOPs for each byte that operators read and write. `bound` is what would take longer at the peak:
-    'arithmetic' or 'memory'; 'overhead' where the call took several times longer than both.
+    'compute' or 'memory'; 'overhead' where the call took several times longer than both.
     """
     flops = FLOPS_PER_MAC * operations["macs"]
     moved = operations["bytes_moved"]
@@ -30,7 +30,7 @@ def relate_to_peak(operations: dict[str, Any], latency: float, reference: dict[s
     if not reference or latency <= 0:
         return found
     arithmetic, memory = flops / (reference["gflops"] * 1e9), moved / (reference["gb_per_s"] * 1e9)
-    bound = "arithmetic" if arithmetic >= memory else "memory"
+    bound = "compute" if arithmetic >= memory else "memory"
     return found | {
         "share_of_peak": arithmetic / latency,
         "bound": "overhead" if max(arithmetic, memory) < OVERHEAD * latency else bound,

@@ -1,4 +1,4 @@
-"""Whether a hub model can be had, decided quickly: the local cache first, then one look at the network.
+"""Whether a hub model is available, decided quickly: the local cache first, then one look at the network.
 
 Waiting for retries without a network is a bug: the look has a deadline, whatever name servers or proxies do.
 """

@@ -40,14 +40,14 @@ class ModelRequest:
 
 
 def refuse_longer(batch: Batch, samples: int | None) -> None:
-    """A model that hears a fixed time cuts off what is longer; its figures would claim audio that it never heard."""
+    """A model that takes a fixed time cuts off what is longer; its figures would claim audio that it left out."""
     if samples is not None and batch.waveforms.shape[1] > samples:
-        raise ModelError(f"the model hears {samples / batch.rate:g} s at a time and would leave out the rest")
+        raise ModelError(f"the model takes {samples / batch.rate:g} s at a time and would leave out the rest")
 
 
 @dataclass
 class Chunks:
-    """For a model that hears its audio piece by piece: how long each piece is, and how long each one took.
+    """For a model that takes its audio piece by piece: how long each piece is, and how long each one took.
 
     `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end.
     """

@@ -14,7 +14,7 @@ __all__ = ["PlaceholderTokens"]
 
 
 class PlaceholderTokens:
-    """Numbered pieces behind the one tokenizer method that SpeechBrain's recognisers call.
+    """Numbered pieces behind the one tokenizer method that SpeechBrain's ASR models call.
 
     >>> PlaceholderTokens(1000).decode_ids([5, 17, 999])
     't5 t17 t999'

@@ -9,7 +9,7 @@ from profiler.errors import UserError
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing to mend: where it stands, the key, and a sentence on what was expected."""
+    """One thing to fix: where it stands, the key, and a sentence on what was expected."""
 
     message: str
     key: str = ""

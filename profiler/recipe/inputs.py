@@ -121,7 +121,7 @@ def _check_training(values: dict[str, Any], kind: str) -> list[tuple[Key, str]]:
 
 
 def _check_dataset(dataset: Any, model: Any, base: Path) -> list[tuple[Key, str]]:
-    """Is it there, and can its batches be heard? What is in it is read once, before a run starts."""
+    """Is it there, and can its batches be processed? What is in it is read once, before a run starts."""
     if not isinstance(dataset, dict):
         return []
     wrong: list[tuple[Key, str]] = []

@@ -173,7 +173,7 @@ def _check(
     """Values of the recipe with `settings` on top, which stand at `place`, and what is wrong with them.
 
     A recipe that may not be resolved (a refused tag, a duplicate key) is still checked as far as it can be read, so
-    that one look shows everything there is to mend.
+    that one look shows everything there is to fix.
     """
     overrides = {**settings, **source.overrides, **settings}  # settings are looked up first, and win
     unresolved: list[Mistake] = []

@@ -31,11 +31,11 @@ class PretrainedModel(Section):
     weights: Literal["auto", "pretrained", "random"] = Field(
         "auto",
         description="auto: pretrained where the cache or the hub has them, else random; "
-        "pretrained: fail when they cannot be had; random: never touch the network",
+        "pretrained: fail when they are not available; random: never touch the network",
     )
     architecture: str | None = Field(
         None,
-        description="folder that describes the model when weights cannot be had; "
+        description="folder that describes the model when weights are not available; "
         "without it, one named like the source is looked for among the shipped ones",
     )
     overrides: dict[str, Any] = Field(

@@ -74,7 +74,7 @@ def _remarks(found: list[Accuracy]) -> list[str]:
     if any(record.difference for record in found):
         remarks.append("A difference whose interval has 0 in it may be chance.")
     if any(record.reason == "random weights" for record in found):
-        remarks.append("Random weights have learned nothing: an error rate of theirs would mean nothing.")
+        remarks.append("Random weights are untrained: an error rate of theirs would mean nothing.")
     several = len(found) > 1
     for record in found:
         whose = f"{record.variant}, " if several else ""

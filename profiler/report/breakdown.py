@@ -14,10 +14,10 @@ from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, many, significant
 
 By = Literal["label", "module", "operator"]
-Sort = Literal["total", "own", "calls", "memory", "operations"]
+Sort = Literal["total", "self", "calls", "memory", "operations"]
 KEYS: dict[Sort, str] = {
     "total": "total_s",
-    "own": "own_s",
+    "self": "own_s",
     "calls": "calls",
     "memory": "memory_bytes",
     "operations": "macs",
@@ -27,8 +27,8 @@ OUTSIDE_OF_LABELS = ("(rest)", "(optimizer)", "(whole call)")
 GIGA = 1e9
 
 COLUMNS = (
-    "share and own share: of the call; own: without what other rows inside it took. Memory: the most that tensors held "
-    "at one time above the level at its start."
+    "share and self share: of the call; self: without what other rows inside it took. Memory: the most that tensors "
+    "held at one time above the level at its start."
 )
 BACKWARD = (
     "Backward: what autograd does for what the part computed, its calls are steps of autograd; memory that the forward "
@@ -142,7 +142,7 @@ def _rows(cell: CellResult, name: str) -> list[dict[str, Any]]:
 
 
 def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
-    header = [by, "calls", "total, ms", "share", "own, ms", "own share", "ms per s of audio", "memory", "GMAC"]
+    header = [by, "calls", "total, ms", "share", "self, ms", "self share", "ms per s of audio", "memory", "GMAC"]
     if by != "operator":
         header.append("GMAC per s of audio")
     phases = len({row.get("phase") for row in rows}) > 1
@@ -171,10 +171,10 @@ def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
     if by == "operator":
         return [f"{calls}: mean of {_times(found['profiled_calls'])} under the profiler. {UNDER_PROFILER}"]
     overhead = found["overhead"]
-    cost = f"{overhead['module_calls']} calls of modules, {significant(overhead['hook_s'] * 1e6, 2)} us each"
+    cost = f"{overhead['module_calls']} calls of modules, {significant(overhead['hook_s'] * 1e6, 2)} µs each"
     if "backward_steps" in overhead:
         each = significant(overhead["backward_hook_s"] * 1e6, 2)
-        cost += f", and {overhead['backward_steps']} steps of the backward pass, {each} us each"
+        cost += f", and {overhead['backward_steps']} steps of the backward pass, {each} µs each"
     remarks = [
         f"{calls}: mean of {_times(found['calls'])} with labels, apart from the timed ones, which have none. "
         f"The labels cost {_percent(overhead['known'])} of a call ({cost}); in turns with calls without labels the "

@@ -37,8 +37,8 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
     ]
     remark = (
         f"From a fit over {len(points)} cells: {bytes_text(fit.fixed)} at rest, then for each row of a batch "
-        f"{bytes_text(fit.per_row)} and {bytes_text(fit.per_second)} a second"
-        + (f" and {bytes_text(fit.per_second_squared)} a second squared" if fit.per_second_squared else "")
+        f"{bytes_text(fit.per_row)} and {bytes_text(fit.per_second)} per second"
+        + (f" and {bytes_text(fit.per_second_squared)} per second squared" if fit.per_second_squared else "")
         + "."
     )
     beyond = f"{FAR.strip()}: more than {BEYOND} times what was measured, so an order of magnitude only."

@@ -1,4 +1,4 @@
-"""The latency of each chunk of a model that hears its audio piece by piece, and how long its listener waits."""
+"""The latency of each chunk of a model that takes its audio piece by piece, and how long its listener waits."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def energy_table(title: str, cells: list[CellResult]) -> Table | None:
         )
     if not rows:
         return None
-    header = ["audio x batch", "J a call", "above idle", "J per s of audio", "Wh per h of audio", "mean W", "idle W"]
+    header = ["audio x batch", "J per call", "above idle", "J per s of audio", "Wh per h of audio", "mean W", "idle W"]
     table = Table(title, header, rows)
     measured = [cell.energy_j for cell in cells if cell.energy_j]
     for text in dict.fromkeys(f"{energy['source']}: {energy['sensor']}; {energy['covers']}." for energy in measured):

@@ -18,7 +18,15 @@ def operations_table(title: str, cells: list[CellResult]) -> Table | None:
     counted = [cell for cell in cells if cell.operations]
     if not counted:
         return None
-    header = ["audio x batch", "GMAC a call", "GFLOP a call", "GMAC per s of audio", "GFLOP/s", "of peak", "bound by"]
+    header = [
+        "audio x batch",
+        "GMAC per call",
+        "GFLOP per call",
+        "GMAC per s of audio",
+        "GFLOP/s",
+        "of peak",
+        "bound by",
+    ]
     table = Table(title, header, [_row(cell) for cell in counted])
     table.remarks.append(str(counted[0].operations.get("convention", "")))  # type: ignore[union-attr]
     bounded = next((cell.operations for cell in counted if cell.operations and cell.operations.get("bound")), None)
@@ -26,7 +34,7 @@ def operations_table(title: str, cells: list[CellResult]) -> Table | None:
         table.remarks.append(
             f"Peak: {significant(bounded['peak_gflops'], 3)} GFLOP/s and "
             f"{significant(bounded['peak_gb_per_s'], 3)} GB/s, in float32, measured in this run. Bound by: what the "
-            "counted work would need longer for at that peak, arithmetic or moving every operator's inputs and outputs "
+            "counted work would need longer for at that peak, computing or moving every operator's inputs and outputs "
             "once; overhead where the call took several times longer than both."
         )
     if any(((cell.operations or {}).get("share_of_peak") or 0.0) > 1.0 for cell in counted):

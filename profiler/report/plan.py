@@ -47,7 +47,7 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
         tables[-1].remarks.append(NO_RUN)
     else:
         tables[-1].remarks.append(
-            f"Estimates (a call, memory above the loaded model) are from the run {earlier.run.id}; "
+            f"Estimates (time per call, memory above the loaded model) are from the run {earlier.run.id}; "
             f"in all about {seconds_text(total)}."
         )
     skipped = sorted(set(plan.skipped.values()))

@@ -67,8 +67,8 @@ class Lines(Display):
 
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         whole = result.status == "ok" and not result.failed
-        heard = f", {describe_accuracy(accuracy)}" if accuracy else ""
-        self._print(f"{describe_dataset(result)}{heard} (round {number + 1})", None if whole else "red")
+        scored = f", {describe_accuracy(accuracy)}" if accuracy else ""
+        self._print(f"{describe_dataset(result)}{scored} (round {number + 1})", None if whole else "red")
 
 
 class Live(Lines):
@@ -104,7 +104,7 @@ class Live(Lines):
         if event["event"] == "pass":
             self.status("warming up" if event["pass"] == "time" else event["pass"])
         elif event["calls"]:
-            self.status(f"{event['calls']} calls, {seconds_text(event['latency'])} a call")
+            self.status(f"{event['calls']} calls, {seconds_text(event['latency'])} per call")
 
     def cell_done(self, result: CellResult, number: int) -> None:
         super().cell_done(result, number)
@@ -122,12 +122,15 @@ class Live(Lines):
 
 
 def describe(result: CellResult, number: int) -> str:
-    """'float32 1 s x 4: RTF 0.107, 428 ms a call, 0.95 GB'."""
+    """'float32 1 s x 4: RTF 0.107, 428 ms per call, 0.95 GB'."""
     place = f"{result.variant} {result.place}"
     if result.status != "ok":
         return f"{place}: {result.status}, {result.reason}"
     assert result.latency_s is not None
-    parts = [f"RTF {rtf_text(result)}", f"{seconds_text(result.latency_s.median)} a call ({result.latency_s.n} calls)"]
+    parts = [
+        f"RTF {rtf_text(result)}",
+        f"{seconds_text(result.latency_s.median)} per call ({result.latency_s.n} calls)",
+    ]
     if number == 0 and result.peak_memory_bytes is not None:
         parts.append(memory_text(result))
     return f"{place}: {', '.join(parts)}"

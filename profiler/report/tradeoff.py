@@ -1,7 +1,7 @@
 """Accuracy beside speed: variants of one run or of several as points of error and cost, with the Pareto front.
 
 A point is on the front of a cost where no other has less error at the same cost or less, nor less cost at the same
-error or less. Costs: RTF over the data set, peak memory of the process, size of the saved state. Who heard fewer
+error or less. Costs: RTF over the data set, peak memory of the process, size of the saved state. Who transcribed fewer
 utterances than others is not compared: those left out may be the hard ones.
 """
 
@@ -104,7 +104,7 @@ def tradeoff_table(title: str, points: list[Point], cell: str | None, error: str
     ]
     most = max(point.utterances for point in points)
     table.remarks += [
-        f"- {point.name}: of {point.utterances} utterances alone, where others heard {most}; not compared with them"
+        f"- {point.name}: of {point.utterances} utterances, where others transcribed {most}; not compared with them"
         for point in points
         if point.error(error) and point.utterances < most
     ]

@@ -109,7 +109,7 @@ class PeakMemory(Record):
 
 
 class ChunkLatency(Record):
-    """Wall seconds of single chunks, for a model that hears its audio piece by piece."""
+    """Wall seconds of single chunks, for a model that takes its audio piece by piece."""
 
     seconds: float  # of audio in a chunk
     lookahead_s: float  # of audio after it that is waited for
@@ -219,7 +219,7 @@ class ErrorRate(Record):
 
 
 class Accuracy(Record):
-    """How well one variant heard a data set; `reason` says why there is no error rate."""
+    """How well one variant transcribed a data set; `reason` says why there is no error rate."""
 
     variant: str
     dataset: str

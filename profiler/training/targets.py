@@ -40,7 +40,7 @@ class Targets:
             if tokens > room:
                 raise ModelError(
                     f"the target of {name} is too long: {tokens} tokens, and there are {room} {what}; "
-                    "lower training.targets_per_second, or mend the data set"
+                    "lower training.targets_per_second, or fix the data set"
                 )
         self.fits = True
 

@@ -55,7 +55,7 @@ def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
         for handle in handles:
             handle.remove()
     searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
-    # What is called step by step (a decoder, a language model) has not heard all of the speech at its first call.
+    # What is called step by step (a decoder, a language model) has not got all of the speech at its first call.
     order = sorted(tensors, key=lambda name: counts[name] == 1)
     kept = {name: tensors[name] for name in order if name not in searches and tensors[name] is not None}
     final = _largest(output)
@@ -67,7 +67,7 @@ def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """{compared, max, mean, relative, components{}, texts, texts_changed}.
 
-    `compared` is the final output where it is of numbers, else that of the last component which hears all of the speech
+    `compared` is the final output where it is of numbers, else that of the last component which takes all of the speech
     at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
     the absolute difference; `relative` is the mean over the mean size of what was compared. `texts_changed` is a share.
     """
@@ -114,7 +114,7 @@ def _largest(output: Any) -> Any:
 
 
 def _texts(output: Any) -> list[str]:
-    """What a recogniser gives for each recording: texts, or rows of token ids."""
+    """What an ASR model gives for each recording: texts, or rows of token ids."""
     import torch
 
     if isinstance(output, torch.Tensor):

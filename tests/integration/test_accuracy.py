@@ -21,7 +21,7 @@ from tests.helpers.road import Done
 VARIANTS = """variants:
 - {name: plain}
 - {name: loud, set: {pretrained_model.overrides.loud: true}}
-- {name: unlearned, set: {pretrained_model.checkpoint: null}}
+- {name: untrained, set: {pretrained_model.checkpoint: null}}
 - {name: deadly, set: {pretrained_model.overrides.deadly: 1.1}}
 """
 GOOD = 24
@@ -81,11 +81,11 @@ def test_what_the_model_wrote_is_kept_as_it_was(heard: Done) -> None:
 
 
 def test_random_weights_get_no_error_rate_and_the_column_says_why(heard: Done) -> None:
-    found = accuracy(heard, "unlearned")
+    found = accuracy(heard, "untrained")
     assert (found["wer"], found["cer"], found["reason"]) == (None, None, "random weights")
     assert found["rtf"] > 0, "speed is honest all the same"
-    assert not (heard.folder / "unlearned" / "transcripts.jsonl").exists()
-    rows = [line.split("|") for line in heard.stdout.splitlines() if line.startswith("|") and "unlearned" in line]
+    assert not (heard.folder / "untrained" / "transcripts.jsonl").exists()
+    rows = [line.split("|") for line in heard.stdout.splitlines() if line.startswith("|") and "untrained" in line]
     assert sum(row[2].strip() == "random weights" for row in rows) == 2, "beside the others, and beside speed"
     assert "no error rate: random weights" in heard.stderr
 
@@ -97,7 +97,7 @@ def test_an_utterance_that_ends_the_process_costs_no_other(heard: Done) -> None:
     left = {entry["reason"]: entry["ids"] for entry in found["left_out"]}
     assert left["killed by SIGKILL; out of memory is the usual cause"] == ["u5", "u11", "u17", "u23"]
     assert "4 not scored (u5, u11, u17, u23): killed by SIGKILL" in heard.stdout
-    assert "deadly: of 20 utterances alone, where others heard 24" in heard.stdout
+    assert "deadly: of 20 utterances, where others transcribed 24" in heard.stdout
     assert found["difference"] == {"to": "plain", "value": 0.0, "ci95": [0.0, 0.0], "utterances": GOOD - 4}
 
 
@@ -120,7 +120,7 @@ def test_the_trade_off_is_a_table_and_plots(heard: Done) -> None:
     drawn = (heard.folder / "tradeoff-rtf.svg").read_text()
     assert "Word error rate, %" in drawn
     assert all(name in drawn for name in ("plain", "loud", "deadly"))
-    assert "unlearned" not in drawn
+    assert "untrained" not in drawn
 
 
 # -- scoring again, without the model
@@ -149,7 +149,7 @@ finally:
     assert after["loud"]["wer"]["value"] >= 1, "capitals are errors now"
     assert after["plain"]["wer"] == before["plain"]["wer"]
     assert after["loud"]["difference"]["value"] > 0.5
-    assert after["unlearned"] == before["unlearned"]
+    assert after["untrained"] == before["untrained"]
     assert "Texts normalised: none" in done.stdout
     assert "Texts normalised: none" in (again / "tables.md").read_text()
     assert len(json.loads((again / "results.json").read_text())["cells"][0]["latency_s"]["samples"]) >= 5
@@ -236,7 +236,7 @@ def test_runs_are_put_side_by_side(heard: Done, tmp_path: Path) -> None:
     points = {point["name"]: point for point in json.loads(shown.stdout)}
     assert all("size" in points[name]["front"] for name in ("quick: plain", "talker: plain")), "as small as each other"
     assert "rtf" not in points["talker: plain"]["front"]
-    assert points["quick: unlearned"]["reason"] == "random weights"
+    assert points["quick: untrained"]["reason"] == "random weights"
 
 
 def test_runs_of_other_speech_or_other_texts_are_not_compared(heard: Done, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_the_tables_show_the_largest_cell_and_report_what_is_asked(run: Done) ->
     assert "Of 0.2 s x 1" in run.tables
     assert names(report(run, "--labels", "*e*", "--sort", "calls"))[0] == "layers"
     assert names(report(run, "--labels", "enc*")) == ["encoder"]
-    by_module = report(run, "--by", "module", "--sort", "own", "--cell", "0.1s_x1")
+    by_module = report(run, "--by", "module", "--sort", "self", "--cell", "0.1s_x1")
     assert "0.1 s x 1" in by_module
     assert names(by_module)[:2] == ["encoder.*", "head"]
     assert {"encoder.0", "encoder.1"} <= set(names(report(run, "--unfolded")))

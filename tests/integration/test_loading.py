@@ -303,7 +303,7 @@ def test_a_missing_checkpoint_is_named(tiny_model: GetTiny, tmp_path: Path) -> N
 def test_speechbrains_whisper_is_not_measured_on_more_audio_than_it_hears(tiny_model: GetTiny) -> None:
     model = load_model(request(tiny_model("speechbrain-whisper")))
     model.prepare(batch(30.0))
-    with pytest.raises(ModelError, match="hears 30 s at a time"):
+    with pytest.raises(ModelError, match="takes 30 s at a time"):
         model.prepare(batch(30.5))
 
 

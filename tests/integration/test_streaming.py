@@ -1,4 +1,4 @@
-"""A recogniser that hears its audio in chunks: each chunk is timed, and the tables say what its listener waits."""
+"""An ASR model that takes its audio in chunks: each chunk is timed, and the tables say what its listener waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whisper hears 30 s at a time: what is shorter is padded, what is longer goes window by window, to its end."""
+"""Whisper takes 30 s at a time: what is shorter is padded, what is longer goes window by window, to its end."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_times_that_the_model_writes_move_it_on(tiny_model: GetTiny) -> None:
 
 def test_notes_say_how_longer_audio_is_decoded(tiny_model: GetTiny) -> None:
     (note,) = load(tiny_model("whisper").folder, "pretrained").notes
-    assert note.startswith("The model hears 30 s at a time: shorter audio is padded to 30 s and costs its encoder as ")
+    assert note.startswith("The model takes 30 s at a time: shorter audio is padded to 30 s and costs its encoder as ")
     assert "long-form decoding" in note
     assert "random weights" not in note
 
@@ -181,7 +181,7 @@ def test_a_model_that_cannot_write_times_is_refused_longer_audio(tiny_model: Get
     file.write_text(json.dumps(settings))
     model = load(folder, "pretrained")
     model.prepare(speech(30))
-    with pytest.raises(ModelError, match=r"hears 30 s at a time.*no_timestamps_token_id"):
+    with pytest.raises(ModelError, match=r"takes 30 s at a time.*no_timestamps_token_id"):
         model.prepare(speech(30.5))
     load(folder, "random").prepare(speech(30.5))
 
@@ -218,7 +218,7 @@ def test_random_weights_write_no_more_than_there_is_room_for(tiny_model: GetTiny
 
 def test_notes_say_what_is_done_with_the_window(tiny_model: GetTiny) -> None:
     window, steps = load(tiny_model("whisper").folder).notes
-    assert "hears 30 s at a time: shorter audio is padded to 30 s and costs its encoder as much" in window
+    assert "takes 30 s at a time: shorter audio is padded to 30 s and costs its encoder as much" in window
     assert "longer audio is cut into windows of 30 s, each decoded by itself" in window
     assert "5.3 steps per second of audio" in steps
 
@@ -269,7 +269,7 @@ def test_automodel_gives_the_hidden_states_of_the_encoder(weights: str, tiny_mod
     assert heard.steps == 0
     assert model.output == "hidden states of the encoder"
     assert any("runs the encoder alone" in note for note in model.notes)
-    assert any("hears 30 s at a time" in note for note in model.notes)
+    assert any("takes 30 s at a time" in note for note in model.notes)
 
 
 def test_a_classifier_hears_one_window(tiny_model: GetTiny) -> None:
@@ -278,5 +278,5 @@ def test_a_classifier_hears_one_window(tiny_model: GetTiny) -> None:
     model = load(tiny_model("whisper").folder, kind="AutoModelForAudioClassification", overrides={"num_labels": 3})
     with torch.no_grad():
         assert model.run(model.prepare(speech(1, 2))).shape == (2, 3)
-    with pytest.raises(ModelError, match="hears 30 s at a time"):
+    with pytest.raises(ModelError, match="takes 30 s at a time"):
         model.prepare(speech(31))

@@ -58,8 +58,8 @@ def test_a_size_is_greater_than_zero(size: str | int) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 us"),
-        (0.00001234, "12.3 us"),
+        (0, "0 µs"),
+        (0.00001234, "12.3 µs"),
         (0.0009996, "1.00 ms"),
         (0.0123, "12.3 ms"),
         (0.9999, "1.00 s"),

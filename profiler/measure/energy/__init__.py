@@ -1,4 +1,4 @@
-"""Energy: joules a call, from a counter of this machine or from watts that the user read elsewhere.
+"""Energy: joules per call, from a counter of this machine or from watts that the user read elsewhere.
 
 find_sensor -> a Sensor:     measure_energy, a pass of its own | sensor.py, rapl.py, zeus_sensors.py, windows.py
             -> GivenPower:   energy_from_watts, no pass        | given.py, powertop.py

@@ -1,4 +1,4 @@
-"""Adapter for ESPnet: its recognisers with CTC and attention decoder, from a folder with config.yaml and a .pth file.
+"""Adapter for ESPnet: its ASR models with CTC and attention decoder, from a folder with config.yaml and a .pth file.
 
 The timed region is what ESPnet's Speech2Text does, from waveforms in memory to text: features, encoder, beam search
 over the weighted scores of decoder and CTC. `ctc_weight` and `beam_size` are overrides like any key of config.yaml.
@@ -81,7 +81,7 @@ def _downloaded(source: str) -> Path:
         meta = yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
         return (folder / str(meta["yaml_files"]["asr_train_config"])).parent
     except Exception as error:  # the network, the hub and what it holds
-        raise ModelError(f"ESPnet's model {source} cannot be had from the hub: {reason(error)}") from error
+        raise ModelError(f"ESPnet's model {source} is not available from the hub: {reason(error)}") from error
 
 
 def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps: bool = False) -> Model:

@@ -58,7 +58,7 @@ def _ctc_weight(model: Any, description: Description) -> float:
 def _no_end_scorer(vocabulary: int, end: int) -> Any:
     """A scorer that leaves all tokens as they are but the end, which becomes impossible.
 
-    Unlearned weights end a hypothesis by chance, at any step: the beam would shrink, or the search stop, by luck.
+    Untrained weights end a hypothesis by chance, at any step: the beam would shrink, or the search stop, by luck.
     """
     from espnet.nets.scorer_interface import BatchScorerInterface
 

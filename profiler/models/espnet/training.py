@@ -1,4 +1,4 @@
-"""How ESPnet's recognisers are trained: CTC and attention loss, weighted as config.yaml says; all parts are its own."""
+"""How ESPnet's ASR models are trained: CTC and attention loss, weighted as config.yaml says; all parts are its own."""
 
 from __future__ import annotations
 

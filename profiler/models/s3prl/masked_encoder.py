@@ -31,7 +31,7 @@ class Sizes:
     num_attention_heads: int
     intermediate_size: int
     input_dim: int
-    sequence_length: int  # frames that are heard at a time; 0: all
+    sequence_length: int  # frames that are processed at a time; 0: all
     hidden_act: str = "gelu"
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02

@@ -1,6 +1,6 @@
-"""Makes SpeechBrain's attention decoders with unlearned weights take as many steps as speech of that length would need.
+"""Makes SpeechBrain's attention decoders with untrained weights take as many steps as speech of that length would need.
 
-Unlearned weights never end a sentence by themselves: the search would run to its cap, one step a frame, several times
+Untrained weights never end a sentence by themselves: the search would run to its cap, one step a frame, several times
 as many as on speech.
 """
 

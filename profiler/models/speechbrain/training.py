@@ -1,4 +1,4 @@
-"""How SpeechBrain's recognisers are trained: CTC on the encoder's scores, or cross entropy on the attention decoder.
+"""How SpeechBrain's ASR models are trained: CTC on the encoder's scores, or cross entropy on the attention decoder.
 
 The parts are those of the inference interface: a searcher holds the decoder, which is called here as in training, with
 the whole target at once.
@@ -72,7 +72,7 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
         task = tasks.cross_entropy(scores, start, end, tokens, config.max_target_positions - 1)
         seconds = f"{module._n_samples / model.rate:g} s"
         task.notes.append(
-            f"The model hears {seconds} at a time: shorter audio is padded to {seconds} and costs its encoder as much."
+            f"The model takes {seconds} at a time: shorter audio is padded to {seconds} and costs its encoder as much."
         )
         return task
 

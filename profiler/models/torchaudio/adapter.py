@@ -35,7 +35,7 @@ TRAINS = {
 }
 
 BLANK, SPACE = 0, "|"  # of all its CTC bundles
-NO_LENGTHS = "torchaudio's WavLM takes no lengths: where rows of a batch differ, their padding is heard as silence."
+NO_LENGTHS = "torchaudio's WavLM takes no lengths: where rows of a batch differ, their padding is processed as silence."
 
 
 def interfaces() -> tuple[str, ...]:

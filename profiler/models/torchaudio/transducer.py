@@ -188,7 +188,7 @@ def _pinned_search(bundle: Any, tokens_per_second: float) -> Any:
     from torchaudio.models import RNNTBeamSearch
 
     class PinnedSearch(RNNTBeamSearch):
-        """torchaudio's search on unlearned weights, which would emit a token at every frame.
+        """torchaudio's search on untrained weights, which would emit a token at every frame.
 
         Each hypothesis is due to have so many tokens at the end of a frame; one that has fewer may not take the blank,
         one that has them may take nothing else. The search itself, its sizes and its order are torchaudio's.

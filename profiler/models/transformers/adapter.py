@@ -1,6 +1,6 @@
 """Adapter for transformers: its Auto classes, on a hub id or a folder with config.json.
 
-The timed region is what a user of the library runs: feature extractor, model, and for a recogniser decoding to text.
+The timed region is what a user of the library runs: feature extractor, model, and for an ASR model decoding to text.
 """
 
 from __future__ import annotations

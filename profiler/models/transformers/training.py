@@ -52,7 +52,7 @@ def trained_by(
     def decode(rows: list[Any], tokens: Any) -> tuple[Any, Any]:
         window = whisper.window if whisper is not None else None
         if window is not None and max(len(row) for row in rows) > window:
-            raise ModelError(f"the model hears {window / rate:g} s at a time, and is trained on no more")
+            raise ModelError(f"the model takes {window / rate:g} s at a time, and is trained on no more")
         found = module(**features(rows), decoder_input_ids=tokens, use_cache=False)
         return found.logits, frames(rows, found.encoder_last_hidden_state.shape[1], window)
 
@@ -96,7 +96,7 @@ def _notes(config: Any, window: float | None) -> list[str]:
     if window is not None:
         length = f"{window:g} s"
         notes.append(
-            f"The model hears {length} at a time: shorter audio is padded to {length} and costs its encoder as much."
+            f"The model takes {length} at a time: shorter audio is padded to {length} and costs its encoder as much."
         )
     skipped = max((getattr(config, name, 0.0) or 0.0) for name in ("layerdrop", "encoder_layerdrop"))
     if skipped:

@@ -1,7 +1,7 @@
-"""Whisper through transformers: a model that hears exactly one window, 30 s, at a time.
+"""Whisper through transformers: a model that takes exactly one window, 30 s, at a time.
 
 Audio up to a window is padded to it. What is longer goes through transformers' own long-form decoding, which moves from
-window to window by the timestamps that the model writes. Unlearned weights write timestamps that mean nothing, so that
+window to window by the timestamps that the model writes. Untrained weights write timestamps that mean nothing, so that
 their windows are cut here, one after another, and the decoder takes the steps of the speech in each.
 """
 
@@ -38,7 +38,7 @@ class Whisper:
     def notes(self, decodes: bool) -> list[str]:
         seconds = f"{self.window / self.rate:g} s"
         heard = (
-            f"The model hears {seconds} at a time: shorter audio is padded to {seconds} and costs its encoder as much"
+            f"The model takes {seconds} at a time: shorter audio is padded to {seconds} and costs its encoder as much"
         )
         if not decodes:
             return [f"{heard}; longer audio is cut into windows of {seconds}, one after another."]
@@ -56,7 +56,7 @@ class Whisper:
         generation = self.module.generation_config
         if getattr(generation, "lang_to_id", None) and getattr(generation, "language", None) is None:
             notes.append(
-                "The language is not given: the model detects it first, for which its encoder hears the first window "
+                "The language is not given: the model detects it first, for which its encoder takes the first window "
                 "once more. Name it in pretrained_model.overrides, for example {language: en}."
             )
         return notes
@@ -78,7 +78,7 @@ class Whisper:
         longer = batch.waveforms.shape[1] > self.window
         if longer and not self.pinned and not hasattr(self.module.generation_config, "no_timestamps_token_id"):
             raise ModelError(
-                f"{self.request.source} hears {self.window / self.rate:g} s at a time, and for longer audio its "
+                f"{self.request.source} takes {self.window / self.rate:g} s at a time, and for longer audio its "
                 "generation_config.json must name no_timestamps_token_id: take shorter audio, or add it"
             )
         return self.prepare(batch)
@@ -109,7 +109,7 @@ class Whisper:
             pieces = {index: row[start : start + self.window] for index, row in enumerate(rows) if len(row) > start}
             seconds = max(len(piece) for piece in pieces.values()) / self.rate
             steps = min(self._room(), max(1, math.ceil(seconds * self.request.tokens_per_second)))
-            # One pass of the decoder: timestamps among unlearned tokens would send it back into the same window.
+            # One pass of the decoder: timestamps among untrained tokens would send it back into the same window.
             written = self.module.generate(
                 **self._features(list(pieces.values())),
                 min_new_tokens=steps,

@@ -34,7 +34,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     note = f"{name_of(results, variants)}; {places}; share of the call on each bar"
     path = folder / NAME
     rows = variants if len(cells) > 1 else [_text(label) for label in _labels(cells, MOST_LABELS)]
-    title, x = "Where the time of a call goes", "own time, ms a call"
+    title, x = "Where the time of a call goes", "self time, ms per call"
     with figure(path, title, x, "", note, left_for(rows), ROW * len(rows)) as axes:
         if len(cells) > 1:
             draw_stacked(axes, _parts(cells))

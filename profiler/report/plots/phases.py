@@ -27,7 +27,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     note = f"{name_of(results, variants)}; audio x batch; median of each phase, and its share of them"
     path = folder / NAME
     title = "Training step by phase"
-    with figure(path, title, "ms a step", "", note, left_for(names), ROW * len(names)) as axes:
+    with figure(path, title, "ms per step", "", note, left_for(names), ROW * len(names)) as axes:
         draw_stacked(axes, {phase: [_ms(cell, phase) for cell in shown] for phase in PHASES})
         name_rows(axes, names)
     return [path.with_suffix(".png"), path.with_suffix(".svg")]

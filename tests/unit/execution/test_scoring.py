@@ -57,7 +57,7 @@ def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring
     assert found.wer is not None
     assert (found.wer.value, found.utterances, found.of_utterances) == (0.5, 2, 3)
     assert found.changed_texts == 1
-    assert found.left_out == [{"reason": "not heard yet", "utterances": 1, "ids": ["u2"]}]
+    assert found.left_out == [{"reason": "not transcribed yet", "utterances": 1, "ids": ["u2"]}]
     assert "1 utterances got another text in a later round" in told(found)
     kept = transcripts.read(scoring.folder / "float32" / transcripts.FILE)
     assert [(t.hypothesis, t.latency_s, t.batch_size) for t in kept.values()] == [("yes", 0.25, 2)] * 2
@@ -96,7 +96,7 @@ def test_without_a_rate_there_is_a_reason(
 
 def test_a_long_reason_stands_below_the_table(scoring: Scoring) -> None:
     state = DatasetState.new("float32", PLAN)
-    state.failure = "the weights of this model cannot be had, " * 3
+    state.failure = "the weights of this model are not available, " * 3
     table = told(entry(scoring, state))
     assert " none |" in table
     assert "no error rate: the weights of this model" in table

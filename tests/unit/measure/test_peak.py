@@ -22,7 +22,7 @@ def test_a_share_is_what_the_peak_would_have_needed() -> None:
     assert found["achieved_gflops"] == pytest.approx(50.0)
     assert found["share_of_peak"] == pytest.approx(0.5)
     assert found["intensity"] == pytest.approx(20.0)
-    assert found["bound"] == "arithmetic"
+    assert found["bound"] == "compute"
 
 
 def test_memory_binds_where_moving_takes_longer_than_arithmetic() -> None:

@@ -58,7 +58,7 @@ def _cell(variant: str, number: int, seconds: float, batch: int) -> CellResult:
         "peak_gflops": 100.0,
         "peak_gb_per_s": 20.0,
         "share_of_peak": 0.2,
-        "bound": "arithmetic",
+        "bound": "compute",
         "convention": "1 MAC = 2 FLOPs.",
     }
     cell.energy_j = {"per_call": whole * 5, "per_call_above_idle": None, "per_second_of_audio": 0.5} | {

@@ -89,7 +89,7 @@ def test_memory_shows_the_fit_and_what_the_machine_has(tmp_path: Path) -> None:
 def test_the_breakdown_has_a_bar_a_label_with_its_share(tmp_path: Path) -> None:
     breakdown.draw(full(), tmp_path)
     said = texts(tmp_path / "breakdown.svg")
-    assert {"front end", "30.0%", "encoder", "60.0%", "(rest)", "10.0%", "own time, ms a call"} <= set(said)
+    assert {"front end", "30.0%", "encoder", "60.0%", "(rest)", "10.0%", "self time, ms per call"} <= set(said)
     assert "(whole call)" not in said
     assert any("5 s x 4" in text for text in said), "of the largest cell"
 
@@ -107,7 +107,7 @@ def test_training_steps_have_a_bar_a_cell_made_of_their_phases(tmp_path: Path) -
         cell.training = {"phases": {name: {"median_s": share * cell.seconds} for name, share in shares.items()}}
     phases.draw(made, tmp_path)
     said = texts(tmp_path / "phases.svg")
-    assert {"forward", "loss", "backward", "optimizer", "5 s x 4", "50%", "ms a step"} <= set(said)
+    assert {"forward", "loss", "backward", "optimizer", "5 s x 4", "50%", "ms per step"} <= set(said)
     assert any("random weights" in text for text in said)
 
 

@@ -44,7 +44,7 @@ def test_a_cell_has_a_line_when_it_has_its_first_figure(clock: Clock) -> None:
     lines.cell(CELL, 0, 130.0)
     lines.cell_done(ok(1, 1, 0.1), 0)
     assert said(lines) == [
-        "[1/20, 1:15, about 2:10 left] float32 1 s x 1: RTF 0.100, 100 ms a call (10 calls), 1.00 GB"
+        "[1/20, 1:15, about 2:10 left] float32 1 s x 1: RTF 0.100, 100 ms per call (10 calls), 1.00 GB"
     ]
 
 
@@ -114,7 +114,7 @@ def test_in_a_terminal_the_bar_names_cell_round_and_calls() -> None:
     live.close()
     text = "\n".join(said(live))
     assert "float32 1 s x 1, round 4  warming up  (2:10 left)" in text
-    assert "float32 1 s x 1, round 4  4 calls, 250 ms a call  (2:10 left)" in text
+    assert "float32 1 s x 1, round 4  4 calls, 250 ms per call  (2:10 left)" in text
     assert "1/20" in text
 
 

@@ -129,7 +129,7 @@ function Summary(props: { run: Run; variant: Variant }) {
       {model.size_bytes !== null && `, ${bytesText(model.size_bytes)}`}{model.weights && <>, <span class={`badge ${model.weights}`} data-weights={model.weights}>{model.weights} weights</span></>}</>}
       {" "}<span class={`badge ${run.status}`} data-status={run.status}>{run.status}</span></p>
     <p class="hint">{[run.started, machine.cpu, machine.threads && `${machine.threads} threads`, machine.os].filter(Boolean).join(" · ")}</p>
-    {model?.weights === "random" && <p class="hint">Random weights: the exact architecture, unlearned. Speed and memory hold, the output means nothing.</p>}
+    {model?.weights === "random" && <p class="hint">Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing.</p>}
     <p class="hint">Seconds of audio × batch size. <span class="unstable sample">~</span> marks an unstable figure; grey cells were skipped, red ones failed.</p>
   </div>;
 }

@@ -175,7 +175,7 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
         onKeyDown={(event) => event.key === "Enter" && step(selected?.start ?? view.begin, event.shiftKey)} /></label>
       <button type="button" onClick={() => step(selected?.start ?? view.begin, true)} disabled={!found?.count}>Previous</button>
       <button type="button" onClick={() => step(selected?.start ?? view.begin, false)} disabled={!found?.count}>Next</button>
-      <span role="status" class="hits" data-hits={found?.count}>{found && (found.count ? `${countText(found.count)} found, ${timeText(found.names.reduce((sum, one) => sum + one.own, 0))} of their own` : "nothing found")}</span>
+      <span role="status" class="hits" data-hits={found?.count}>{found && (found.count ? `${countText(found.count)} found, ${timeText(found.names.reduce((sum, one) => sum + one.own, 0))} self time` : "nothing found")}</span>
       <span class="gap" />
       <button type="button" onClick={moves["+"]} aria-label="Zoom in">+</button>
       <button type="button" onClick={moves["-"]} aria-label="Zoom out">−</button>
@@ -207,7 +207,7 @@ function Details(props: { span: Span }) {
   const { span } = props;
   return <div role="status"><dl class="details" aria-label="The chosen span">
     <dt>{span.name}</dt>
-    <dd>{timeText(span.duration)} ({timeText(span.own)} of its own), from {timeText(span.start)}; {span.category || "no category"}; {span.track}</dd>
+    <dd>{timeText(span.duration)} (self {timeText(span.own)}), from {timeText(span.start)}; {span.category || "no category"}; {span.track}</dd>
     {span.path.length > 0 && <dd>in {span.path.join(" › ")}</dd>}
     {span.detail && <dd>shapes and types: <code>{span.detail}</code></dd>}
   </dl></div>;
@@ -224,11 +224,11 @@ function InView(props: { values: Values; view: View; length: number }) {
   return <details open>
     <summary>What takes the time in view ({timeText(window[1] - window[0])})</summary>
     <Answer asked={asked}>{(found) => <table class="plain" data-in-view>
-      <thead><tr><th scope="col">name</th><th scope="col">own</th><th scope="col">total</th><th scope="col">calls</th></tr></thead>
+      <thead><tr><th scope="col">name</th><th scope="col">self</th><th scope="col">total</th><th scope="col">calls</th></tr></thead>
       <tbody>{found.names.slice(0, 15).map((row) => <tr>
         <th scope="row">{row.name}</th><td>{timeText(row.own)}</td><td>{timeText(row.total)}</td><td>{countText(row.calls)}</td>
       </tr>)}</tbody>
-      <caption>{found.names.length ? `Of ${countText(found.spans)} spans that begin in view, most time of its own first.` : "No span begins in view."}</caption>
+      <caption>{found.names.length ? `Of ${countText(found.spans)} spans that begin in view, most self time first.` : "No span begins in view."}</caption>
     </table>}</Answer>
   </details>;
 }
