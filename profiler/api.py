@@ -61,7 +61,7 @@ class LoadedRun:
         return found
 
     def frame(self) -> pandas.DataFrame:
-        """A row a cell, as a pandas DataFrame with units in the names of columns (needs the extra `pandas`)."""
+        """One row per cell, as a pandas DataFrame with units in the names of columns (needs the extra `pandas`)."""
         from profiler.report.rows import cell_rows, columns
         from profiler.results.data_frame import data_frame
 

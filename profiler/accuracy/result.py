@@ -38,7 +38,7 @@ def put_differences(records: list[Accuracy], scores: dict[str, Score], seed: int
 
 
 def left_out(reasons: dict[str, str]) -> list[dict[str, object]]:
-    """{id: reason} -> a row a reason, with how many and the first of them."""
+    """{id: reason} -> one row per reason, with how many and the first of them."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         by_reason.setdefault(reason, []).append(name)

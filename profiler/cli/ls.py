@@ -49,7 +49,7 @@ def parameters_text(row: dict[str, Any]) -> str:
 
 
 def recipe_rows() -> list[dict[str, Any]]:
-    """One row a recipe. Reads the opening comments and the counts that ship; no model is built."""
+    """One row per recipe. Reads the opening comments and the counts that ship; no model is built."""
     counts: dict[str, list[int]] = {}
     for entry in shipped_counts():
         totals, total = counts.setdefault(entry["recipe"], []), entry["parameters"]["total"]

@@ -1,4 +1,4 @@
-"""Error rates in a table: a row a variant, with intervals, the kinds of errors, and the difference to the first."""
+"""Error rates in a table: one row per variant, with intervals, the kinds of errors, and the difference to the first."""
 
 from __future__ import annotations
 

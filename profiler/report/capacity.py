@@ -12,7 +12,7 @@ FAR = " *"
 
 
 def capacity_table(title: str, results: Results, cells: list[CellResult], asked: str | int | None) -> Table | None:
-    """One row a question, one column a memory size; None with too few cells to fit."""
+    """One row per question, one column per memory size; None with too few cells to fit."""
     measured = [cell for cell in cells if cell.peak_memory_bytes and cell.peak_memory_bytes.process]
     points = [
         (cell.seconds, cell.batch_size, float(cell.peak_memory_bytes.process))

@@ -12,7 +12,7 @@ FEW = "n/a"
 
 
 def chunk_table(title: str, cells: list[CellResult]) -> Table | None:
-    """One row a cell; None where no model worked in chunks."""
+    """One row per cell; None where no model worked in chunks."""
     chunked = [(cell, cell.chunks) for cell in cells if cell.chunks is not None]
     if not chunked:
         return None

@@ -13,7 +13,7 @@ WIDTH = 0.03  # where a recipe does not say how far rounds may lie apart
 
 
 def dataset_tables(results: Results, name: str) -> list[Table]:
-    """One row a variant, and one a quarter of the lengths; nothing where there is no data set."""
+    """One row per variant, and one per quarter of the lengths; nothing where there is no data set."""
     found = results.datasets
     if not found:
         return []

@@ -8,7 +8,7 @@ from profiler.units import significant
 
 
 def energy_table(title: str, cells: list[CellResult]) -> Table | None:
-    """One row a cell with a figure."""
+    """One row per cell with a figure."""
     rows = []
     for cell in cells:
         energy = cell.energy_j

@@ -14,7 +14,7 @@ ABOVE_PEAK = (
 
 
 def operations_table(title: str, cells: list[CellResult]) -> Table | None:
-    """One row a cell that was counted."""
+    """One row per cell that was counted."""
     counted = [cell for cell in cells if cell.operations]
     if not counted:
         return None

@@ -1,4 +1,4 @@
-"""results.csv: a row a cell, for a spreadsheet or a data frame. Empty where a figure was not measured."""
+"""results.csv: one row per cell, for a spreadsheet or a data frame. Empty where a figure was not measured."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Views of a comparison, a file a format: terminal, Markdown for a pull request, a page. JSON is the result itself."""
+"""Views of a comparison, one file per format: terminal, Markdown for a pull request, page. JSON is the result."""

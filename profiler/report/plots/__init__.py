@@ -1,4 +1,4 @@
-"""Plots of a run, as PNG and SVG: a file a plot, each with `draw(results, folder) -> files`. Needs no torch.
+"""Plots of a run, as PNG and SVG: one file per plot, each with `draw(results, folder) -> files`. Needs no torch.
 
 A new plot is a file here and a line in PLOTS; the report, the files of a run and the page follow from it.
 """

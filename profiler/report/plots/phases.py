@@ -1,4 +1,4 @@
-"""Training steps by phase: forward, loss, backward, optimizer; a bar a cell."""
+"""Training steps by phase: forward, loss, backward, optimizer; one bar per cell."""
 
 from __future__ import annotations
 
