@@ -320,6 +320,15 @@ def test_a_cell_of_schema_1_with_many_rounds_has_an_interval(tmp_path: Path) -> 
     assert read.verdict == "stable"
 
 
+@pytest.mark.parametrize(("before", "now"), [("arithmetic", "compute"), ("memory", "memory"), ("overhead", "overhead")])
+def test_what_bounds_a_cell_of_schema_1_has_its_name_of_today(before: str, now: str, tmp_path: Path) -> None:
+    data = results().model_dump(mode="json", by_alias=True)
+    data |= {"schema": 1, "cells": [cell(1.0).model_dump(mode="json") | {"operations": {"macs": 1, "bound": before}}]}
+    (tmp_path / "results.json").write_text(json.dumps(data))
+    (read,) = read_results(tmp_path).cells
+    assert read.operations == {"macs": 1, "bound": now}
+
+
 # --- when writing fails ---
 
 
