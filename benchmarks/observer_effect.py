@@ -129,7 +129,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)  # see profiler/execution/worker.py: this process is going to be forked
-    from profiler.measure.trace import prepare_profiler
+    from profiler.measure.passes.trace import prepare_profiler
 
     prepare_profiler()
     rows = []

@@ -34,7 +34,7 @@ def record(folder: Path) -> None:
     import torch
 
     from profiler.device import Device
-    from profiler.measure.trace import record_trace
+    from profiler.measure.passes.trace import record_trace
     from profiler.recipe.schema import Trace
 
     layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)

@@ -15,11 +15,11 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from profiler import __version__
+from profiler.results.types import Commit, Environment, Gpu, MachineState, WorkerSettings
 from profiler.shipped import shipped_folder
 
 SYS = Path("/sys")
@@ -53,34 +53,34 @@ RECORDED = (
 LIBRARIES = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "espnet")
 
 
-def read_environment() -> dict[str, Any]:
+def read_environment() -> Environment:
     """All that is recorded about the machine at the start of a run, but for the reference workload."""
-    return {
-        "host": socket.gethostname(),
-        "cpu": cpu_name(),
-        "cores": len(allowed_cpus()),
-        "physical_cores": psutil.cpu_count(logical=False),
-        "memory_bytes": psutil.virtual_memory().total,
-        "memory_available_bytes": available_memory(),
-        "memory_limit_bytes": memory_limit(),
-        "gpu": read_gpus(),
-        "os": platform.platform(),
-        "python": platform.python_version(),
-        "packages": read_packages(),
-        "profiler": {"version": __version__, **read_commit(shipped_folder())},
-        **read_state(),
-    }
+    return Environment(
+        host=socket.gethostname(),
+        cpu=cpu_name(),
+        cores=len(allowed_cpus()),
+        physical_cores=psutil.cpu_count(logical=False),
+        memory_bytes=psutil.virtual_memory().total,
+        memory_available_bytes=available_memory(),
+        memory_limit_bytes=memory_limit(),
+        gpu=read_gpus(),
+        os=platform.platform(),
+        python=platform.python_version(),
+        packages=read_packages(),
+        profiler=read_commit(shipped_folder()).model_copy(update={"version": __version__}),
+        **dict(read_state()),
+    )
 
 
-def read_state() -> dict[str, Any]:
+def read_state() -> MachineState:
     """What changes while a run goes on."""
-    return {
-        "load": list(os.getloadavg()),
-        "governor": _read(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "frequency_mhz": _frequency(),
-        "temperature_c": _temperature(),
-        "steal_s": getattr(psutil.cpu_times(), "steal", None),
-    }
+    return MachineState(
+        load=os.getloadavg(),
+        governor=_read(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        frequency_mhz=_frequency(),
+        temperature_c=_temperature(),
+        steal_s=getattr(psutil.cpu_times(), "steal", None),
+    )
 
 
 def cpu_name() -> str | None:
@@ -191,17 +191,17 @@ def _temperature() -> float | None:
     return max(readings) if readings else None
 
 
-def read_gpus() -> list[dict[str, Any]]:
+def read_gpus() -> list[Gpu]:
     """NVIDIA GPUs, their driver and who else uses them, as nvidia-smi tells."""
     if shutil.which("nvidia-smi") is None:
         return []
-    gpus: list[dict[str, Any]] = [
-        dict(zip(("name", "driver", "memory", "uuid"), row, strict=False))
+    gpus = [
+        Gpu(**dict(zip(("name", "driver", "memory", "uuid"), row, strict=False)))
         for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
     ]
     processes = nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
     for gpu in gpus:
-        gpu["processes"] = sum(1 for row in processes if row and row[0] == gpu.get("uuid"))
+        gpu.processes = sum(1 for row in processes if row and row[0] == gpu.uuid)
     return gpus
 
 
@@ -231,14 +231,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def read_commit(folder: Path) -> dict[str, Any]:
+def read_commit(folder: Path) -> Commit:
     """The project's commit and whether files differ from it; empty outside a checkout."""
     if not (folder / ".git").exists():
-        return {"commit": None}
-    return read_repository(folder) or {"commit": None}
+        return Commit()
+    return read_repository(folder) or Commit()
 
 
-def read_repository(folder: Path) -> dict[str, Any] | None:
+def read_repository(folder: Path) -> Commit | None:
     """The commit of the git repository that a folder lies in, when it was made, and whether files differ from it.
 
     None outside of one, and where git is missing or refuses: a run does not depend on it.
@@ -252,7 +252,7 @@ def read_repository(folder: Path) -> dict[str, Any] | None:
 
     try:
         commit, committed = git("log", "-1", "--format=%H %cI").split()
-        return {"commit": commit, "committed": committed, "modified": bool(git("status", "--porcelain", "-uno"))}
+        return Commit(commit=commit, committed=committed, modified=bool(git("status", "--porcelain", "-uno")))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
 
@@ -276,13 +276,13 @@ def worker_environment(threads: int) -> dict[str, str]:
     return environment
 
 
-def recorded_settings(threads: int) -> dict[str, object]:
+def recorded_settings(threads: int) -> WorkerSettings:
     """What goes into results.json about how workers run."""
-    return {
-        "threads": threads,
-        "affinity": allowed_cpus(),
-        "environment": {name: os.environ[name] for name in RECORDED if name in os.environ},
-    }
+    return WorkerSettings(
+        threads=threads,
+        affinity=allowed_cpus(),
+        environment={name: os.environ[name] for name in RECORDED if name in os.environ},
+    )
 
 
 def allowed_cpus() -> list[int]:

@@ -41,7 +41,7 @@ def _rate(name: str) -> Callable[[Results, str], Any]:
 
 
 def _model(field: str) -> Callable[[Results, str], Any]:
-    return lambda results, variant: getattr(results.model(variant), field, {}).get("total")
+    return lambda results, variant: getattr(getattr(results.model(variant), field, None), "total", None)
 
 
 def _dataset_rtf(results: Results, variant: str) -> Any:
@@ -57,7 +57,7 @@ METRICS = {
         Metric("memory", "Peak memory of the process", "bytes", of_cell=_memory("process")),
         Metric("tensors", "Peak memory of the call's tensors", "bytes", of_cell=_memory("tensors")),
         Metric("device", "Peak memory on the device", "bytes", of_cell=_memory("device")),
-        Metric("energy", "Energy of one call", "J", of_cell=lambda cell: (cell.energy_j or {}).get("per_call")),
+        Metric("energy", "Energy of one call", "J", of_cell=lambda cell: cell.energy_j and cell.energy_j.per_call),
         Metric("size", "Size of the saved state", "bytes", of_variant=_model("size_bytes")),
         Metric("parameters", "Parameters", "", of_variant=_model("parameters")),
         Metric("wer", "Word error rate", "fraction", of_variant=_rate("wer")),
@@ -94,7 +94,7 @@ def cell_changes(first: CellResult, second: CellResult) -> list[Change]:
         for metric in METRICS.values()
         if metric.of_cell and not metric.time
     ]
-    sources = [(cell.energy_j or {}).get("source") for cell in (first, second)]
+    sources = [cell.energy_j.source if cell.energy_j else None for cell in (first, second)]
     for change in changes:
         if change.metric == "energy" and all(sources) and sources[0] != sources[1]:
             change.remark = f"from {sources[0]} and from {sources[1]}"

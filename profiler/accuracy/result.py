@@ -8,7 +8,7 @@ from profiler.accuracy.normalise import made_by
 from profiler.accuracy.score import RESAMPLES, Errors, Score, difference, interval, score, scorer
 from profiler.accuracy.transcripts import read
 from profiler.errors import UserError
-from profiler.results.types import Accuracy, ErrorRate, Results
+from profiler.results.types import Accuracy, Bootstrap, ErrorRate, LeftOut, Results
 
 EMPTY = "nothing is left of the reference after normalisation"
 NAMED = 5  # ids that are kept of the utterances left out for one reason
@@ -17,8 +17,8 @@ NAMED = 5  # ids that are kept of the utterances left out for one reason
 def put_rates(record: Accuracy, found: Score | None, normalise: str, seed: int) -> None:
     """Error rates and intervals of a variant, and which utterances had nothing to be compared with."""
     record.normalisation, record.normaliser, record.scorer = normalise, made_by(normalise), scorer()
-    record.bootstrap = {"resamples": RESAMPLES, "seed": seed}
-    record.left_out = [entry for entry in record.left_out if entry["reason"] != EMPTY]
+    record.bootstrap = Bootstrap(resamples=RESAMPLES, seed=seed)
+    record.left_out = [entry for entry in record.left_out if entry.reason != EMPTY]
     record.wer = record.cer = record.difference = None
     record.utterances = len(found.ids) if found else 0
     if found is None:
@@ -33,16 +33,15 @@ def put_differences(records: list[Accuracy], scores: dict[str, Score], seed: int
     """Each variant against the first that was scored, on the utterances that both transcribed."""
     scored = [record for record in records if record.variant in scores]
     for record in scored[1:]:
-        found = difference(scores[scored[0].variant], scores[record.variant], seed)
-        record.difference = {"to": scored[0].variant, **found} if found else None
+        record.difference = difference(scored[0].variant, scores[scored[0].variant], scores[record.variant], seed)
 
 
-def left_out(reasons: dict[str, str]) -> list[dict[str, object]]:
+def left_out(reasons: dict[str, str]) -> list[LeftOut]:
     """{id: reason} -> one row per reason, with how many and the first of them."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         by_reason.setdefault(reason, []).append(name)
-    return [{"reason": reason, "utterances": len(names), "ids": names[:NAMED]} for reason, names in by_reason.items()]
+    return [LeftOut(reason=reason, utterances=len(names), ids=names[:NAMED]) for reason, names in by_reason.items()]
 
 
 def rescore(results: Results, folder: Path, normalise: str | None) -> None:
@@ -52,12 +51,12 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
         raise UserError(f"{folder} has nothing to score: {_why_nothing(results)}.")
     scores: dict[str, Score] = {}
     for record in kept:
-        chosen, seed = normalise or record.normalisation, record.bootstrap.get("seed", 0)
+        chosen, seed = normalise or record.normalisation, record.bootstrap.seed
         found = score(read(folder / str(record.transcripts)).values(), chosen)
         put_rates(record, found, chosen, seed)
         if found:
             scores[record.variant] = found
-    put_differences(kept, scores, kept[0].bootstrap["seed"])
+    put_differences(kept, scores, kept[0].bootstrap.seed)
 
 
 def _why_nothing(results: Results) -> str:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from profiler.accuracy.normalise import normaliser
 from profiler.accuracy.transcripts import Transcript
+from profiler.results.types import RateDifference
 
 RESAMPLES = 2000
 CHUNK = 1 << 22  # drawn numbers that are held at once
@@ -89,18 +90,18 @@ def interval(errors: Errors, seed: int) -> tuple[float, float] | None:
     return _middle(made / said)
 
 
-def difference(first: Score, other: Score, seed: int) -> dict[str, Any] | None:
-    """{value, ci95, utterances}: the word error rate of `other` less that of `first`, on what both transcribed."""
+def difference(to: str, first: Score, other: Score, seed: int) -> RateDifference | None:
+    """The word error rate of `other` less that of `first`, the variant `to`, on what both transcribed."""
     places = {name: place for place, name in enumerate(first.ids)}
     common = [(places[name], place) for place, name in enumerate(other.ids) if name in places]
     if not common:
         return None
     one = first.words.at([pair[0] for pair in common])
     two = other.words.at([pair[1] for pair in common])
-    found: dict[str, Any] = {"value": two.rate - one.rate, "ci95": None, "utterances": len(common)}
+    found = RateDifference(to=to, value=two.rate - one.rate, utterances=len(common))
     if len(common) >= INTERVAL_NEEDS:
         drawn = _drawn(np.stack([one.all, one.units, two.all, two.units], axis=1), seed)
-        found["ci95"] = list(_middle(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1]))
+        found.ci95 = _middle(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1])
     return found
 
 

@@ -110,7 +110,7 @@ def _title(runs: list[Results]) -> str:
 
 def _remarks(runs: list[Results]) -> list[str]:
     machines = dict.fromkeys(
-        f"{results.environment.get('cpu')}, {many(results.environment.get('threads'), 'thread')}" for results in runs
+        f"{results.environment.cpu}, {many(results.environment.threads or 0, 'thread')}" for results in runs
     )
     if len(machines) < 2:
         return []

@@ -145,6 +145,8 @@ def _cell(first: CellResult, second: CellResult) -> CellComparison:
 
 
 def _name(results: Results) -> RunName:
-    about = results.environment.get("repository") or results.environment.get("profiler") or {}
+    about = results.environment.repository or results.environment.profiler
     run = results.run
-    return RunName(id=run.id, recipe=run.recipe, started=run.started, status=run.status, commit=about.get("commit"))
+    return RunName(
+        id=run.id, recipe=run.recipe, started=run.started, status=run.status, commit=about.commit if about else None
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from profiler.comparison.machine import threads_of
-from profiler.results.types import Model, Results
+from profiler.results.types import Commit, Environment, Model, Results
 
 SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "gpu", "os", "python")
 PACKAGES_THAT_MATTER = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "speech-profiler")
@@ -43,18 +44,18 @@ def unequal_keys(before: Any, after: Any, prefix: str = "") -> list[Unequal]:
     return [] if before == after else [Unequal(prefix, before, after)]
 
 
-def unequal_machines(first: dict[str, Any], second: dict[str, Any]) -> list[Unequal]:
+def unequal_machines(first: Environment, second: Environment) -> list[Unequal]:
     """What tells the machines of two environments apart; nothing where it is one machine. What a run does not say (a
     host's name may be taken out before sharing) does not count."""
     found = []
     for name in HARDWARE:
-        before, after = first.get(name), second.get(name)
+        before, after = getattr(first, name), getattr(second, name)
         if before is not None and after is not None and before != after:
             found.append(Unequal(name, before, after))
-    sizes = first.get("memory_bytes"), second.get("memory_bytes")
+    sizes = first.memory_bytes, second.memory_bytes
     if sizes[0] and sizes[1] and abs(sizes[1] / sizes[0] - 1) > SAME_SIZE:
         found.append(Unequal("memory_bytes", *sizes))
-    gpus = [[gpu.get("name") for gpu in each.get("gpu") or []] for each in (first, second)]
+    gpus = [[gpu.name for gpu in each.gpu] for each in (first, second)]
     if gpus[0] != gpus[1]:
         found.append(Unequal("gpu", *gpus))
     return found
@@ -75,7 +76,7 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
     found += [_difference("recipe", each) for each in recipes]
     found += [_difference("versions", each) for each in _versions(one, two)]
     found += [_difference("code", each) for each in _code(one, two)]
-    return found + [_difference("machine", each) for each in _unequal(one, two, ("governor",))]
+    return found + [_difference("machine", each) for each in _unequal(vars(one), vars(two), ("governor",))]
 
 
 def different_models(first: Results, second: Results, variants: list[tuple[str, str]]) -> str:
@@ -95,7 +96,7 @@ def _difference(kind: Any, unequal: Unequal) -> Difference:
     return Difference(kind=kind, name=unequal.name, before=unequal.before, after=unequal.after)
 
 
-def _unequal(first: dict[str, Any], second: dict[str, Any], names: tuple[str, ...]) -> list[Unequal]:
+def _unequal(first: Mapping[str, Any], second: Mapping[str, Any], names: tuple[str, ...]) -> list[Unequal]:
     return [Unequal(name, first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)]
 
 
@@ -113,24 +114,26 @@ def _models(name: str, first: Model | None, second: Model | None) -> list[Unequa
     if first is None or second is None:
         return []
     pairs = {about: (getattr(first, about), getattr(second, about)) for about in ABOUT_MODELS}
-    pairs["parameters"] = first.parameters.get("total"), second.parameters.get("total")
+    pairs["parameters"] = first.parameters.total, second.parameters.total
     return [Unequal(f"{about} of {name}", *values) for about, values in pairs.items() if values[0] != values[1]]
 
 
-def _versions(first: dict[str, Any], second: dict[str, Any]) -> list[Unequal]:
+def _versions(first: Environment, second: Environment) -> list[Unequal]:
     """Of what matters for speed first, then of all other packages."""
-    one, two = first.get("packages") or {}, second.get("packages") or {}
+    one, two = first.packages, second.packages
     others = sorted({*one, *two} - set(PACKAGES_THAT_MATTER), key=str.lower)
-    return _unequal(first, second, ("python", "os")) + _unequal(one, two, (*PACKAGES_THAT_MATTER, *others))
+    return _unequal(vars(first), vars(second), ("python", "os")) + _unequal(one, two, (*PACKAGES_THAT_MATTER, *others))
 
 
-def _code(first: dict[str, Any], second: dict[str, Any]) -> list[Unequal]:
+def _code(first: Environment, second: Environment) -> list[Unequal]:
     """Commits of the profiler and of the repository that the recipe lies in."""
-    names = (("profiler", "the profiler's commit"), ("repository", "commit"))
-    pairs = [(words, _commit(first.get(name) or {}), _commit(second.get(name) or {})) for name, words in names]
+    pairs = [
+        ("the profiler's commit", _commit(first.profiler), _commit(second.profiler)),
+        ("commit", _commit(first.repository), _commit(second.repository)),
+    ]
     return [Unequal(*each) for each in pairs if each[1] != each[2]]
 
 
-def _commit(about: dict[str, Any]) -> str | None:
-    commit = about.get("commit")
-    return f"{commit[:10]}{' with changes' if about.get('modified') else ''}" if commit else None
+def _commit(about: Commit | None) -> str | None:
+    commit = about.commit if about else None
+    return f"{commit[:10]}{' with changes' if about and about.modified else ''}" if commit else None

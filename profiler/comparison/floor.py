@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from profiler.results.types import Results
+    from profiler.results.types import NoiseFloor, Results
 
 # Where doctor never ran: what equal runs differ by on a shared machine of two cores in a quiet hour; in a busy one it
 # is more, and dedicated cores do better. It is a careful default, no measurement of the machine at hand.
@@ -38,13 +38,16 @@ class Floor:
 
 def floor_of(*results: Results) -> Floor:
     """The floor for comparing: the largest recorded in them; else this machine's, if they ran here; else assumed."""
-    found = [_as_floor(run.environment.get("noise_floor")) for run in results]
+    recorded = [run.environment.noise_floor for run in results]
+    found = [
+        _measured(floor.value, floor.measured) if floor and _is_positive(floor.value) else None for floor in recorded
+    ]
     if not any(found):
         here = machine_key(_this_machine())
         found = [
-            read_floor(run.environment.get("threads"))
+            read_floor(run.environment.threads)
             for run in results
-            if machine_key(run.environment) == here and run.environment.get("threads")
+            if machine_key(vars(run.environment)) == here and run.environment.threads
         ]
     return max(filter(None, found), key=lambda floor: floor.value, default=Floor(ASSUMED, "assumed"))
 
@@ -56,12 +59,14 @@ def read_floor(threads: int | None = None) -> Floor | None:
     return max(filter(None, map(_as_floor, wanted)), key=lambda floor: floor.value, default=None)
 
 
-def record_floor(threads: int) -> dict[str, Any] | None:
-    """What a run stores in its environment as `noise_floor`: {value, threads, measured}; None where there is none."""
+def record_floor(threads: int) -> NoiseFloor | None:
+    """What a run stores in its environment; None where there is none."""
+    from profiler.results.types import NoiseFloor
+
     entry = _read().get(machine_key(_this_machine()), {}).get(str(threads))
     if entry is None or _as_floor(entry) is None:
         return None
-    return {name: entry.get(name) for name in ("value", "threads", "measured")}
+    return NoiseFloor(value=entry["value"], threads=entry.get("threads"), measured=entry.get("measured"))
 
 
 def keep_floor(
@@ -137,11 +142,11 @@ def _as_floor(entry: Any) -> Floor | None:
     value = entry.get("value") if isinstance(entry, dict) else None
     if value is None or not _is_positive(value):
         return None
-    return _measured(float(value), str(entry.get("measured") or "an unknown day"))
+    return _measured(float(value), entry.get("measured"))
 
 
-def _measured(value: float, when: str) -> Floor:
-    return Floor(value, f"measured by doctor on {when.split('T')[0]}")
+def _measured(value: float, when: str | None) -> Floor:
+    return Floor(value, f"measured by doctor on {str(when or 'an unknown day').split('T')[0]}")
 
 
 def _is_trial(trial: Any) -> bool:

@@ -12,18 +12,16 @@ REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed
 
 def threads_of(results: Results, variant: str) -> int | None:
     """CPU threads of a variant."""
-    settings = results.environment.get("settings", {}).get(variant, {})
-    found = settings.get("threads", results.environment.get("threads"))
-    return found if isinstance(found, int) else None
+    settings = results.environment.settings.get(variant)
+    return settings.threads if settings else results.environment.threads
 
 
 def readings(results: Results, threads: int | None, name: str) -> list[float]:
     """What the reference workload gave with so many threads, in this run."""
     environment = results.environment
-    found = [environment.get("reference"), environment.get("reference_at_end")]
-    found.append(environment.get("references", {}).get(str(threads)))
-    same = [each for each in found if isinstance(each, dict) and each.get("threads") == threads]
-    return [float(each[name]) for each in same if each.get(name)]
+    found = (environment.reference, environment.reference_at_end, environment.references.get(str(threads)))
+    same = [each for each in found if each is not None and each.threads == threads]
+    return [getattr(each, name) for each in same if getattr(each, name)]
 
 
 def floor_between(first: Results, second: Results, variants: tuple[str, str]) -> Floor:

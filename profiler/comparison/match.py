@@ -53,7 +53,7 @@ def match_rounds(first: CellResult, second: CellResult) -> list[tuple[list[float
 
 
 def _numbered(cell: CellResult) -> dict[int, list[float]] | None:
-    numbers = [condition.get("round") for condition in cell.conditions]
+    numbers = [condition.round for condition in cell.conditions]
     rounds = cell.latency_s.by_round if cell.latency_s else []
     if len(numbers) != len(rounds) or not all(isinstance(number, int) for number in numbers):
         return None

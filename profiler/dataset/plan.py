@@ -15,6 +15,7 @@ from profiler.dataset.manifest import read_dataset
 from profiler.dataset.transcripts import Scoring, check_transcripts, fingerprint
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Dataset
+from profiler.results.types import Drawn, Spread
 from profiler.units import seconds_text
 
 ADVICE = "Fix them, or leave such entries out with dataset.on_error: skip."
@@ -43,14 +44,14 @@ class DatasetPlan:
         return fingerprint(utterance for batch in self.batches for utterance in batch) if self.scored else None
 
     @property
-    def drawn(self) -> dict[str, int]:
+    def drawn(self) -> Drawn:
         """How much of the set is measured."""
-        return {
-            "utterances": sum(map(len, self.batches)),
-            "of_utterances": len(self.utterances),
-            "batches": len(self.batches),
-            "of_batches": len(self.all_batches),
-        }
+        return Drawn(
+            utterances=sum(map(len, self.batches)),
+            of_utterances=len(self.utterances),
+            batches=len(self.batches),
+            of_batches=len(self.all_batches),
+        )
 
     @property
     def batching(self) -> str:
@@ -93,12 +94,12 @@ class DatasetPlan:
         drawn = self.drawn
         total = sum(utterance.seconds for utterance in self.utterances)
         some = ""
-        if drawn["batches"] < drawn["of_batches"]:
-            some = f", {drawn['batches']:,} of them drawn over all lengths ({drawn['utterances']:,} utterances)"
+        if drawn.batches < drawn.of_batches:
+            some = f", {drawn.batches:,} of them drawn over all lengths ({drawn.utterances:,} utterances)"
         scored = f" Error rates are measured, texts normalised: {self.settings.normalise}." if self.scored else ""
         return (
-            f"Data set {self.name}: {drawn['of_utterances']:,} utterances, {seconds_text(total)} of audio; "
-            f"{drawn['of_batches']:,} {self.batching}{some}; {share_of_padding(self.batches):.1%} padding expected."
+            f"Data set {self.name}: {drawn.of_utterances:,} utterances, {seconds_text(total)} of audio; "
+            f"{drawn.of_batches:,} {self.batching}{some}; {share_of_padding(self.batches):.1%} padding expected."
             f"{scored}"
         )
 
@@ -135,21 +136,21 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
     )
 
 
-def spread(values: list[float]) -> dict[str, float]:
+def spread(values: list[float]) -> Spread:
     """Where a distribution lies, of all its values."""
     ordered = sorted(values)
 
     def at(share: float) -> float:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
-    return {
-        "min": ordered[0],
-        "p10": at(0.1),
-        "median": statistics.median(ordered),
-        "mean": statistics.fmean(ordered),
-        "p90": at(0.9),
-        "max": ordered[-1],
-    }
+    return Spread(
+        min=ordered[0],
+        p10=at(0.1),
+        median=statistics.median(ordered),
+        mean=statistics.fmean(ordered),
+        p90=at(0.9),
+        max=ordered[-1],
+    )
 
 
 def _name(source: str) -> str:

@@ -10,10 +10,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from profiler.execution.record import BUSY
 from profiler.measure.handoff import FAR
+from profiler.results.types import Gpu
 from profiler.units import GB, bytes_text, many
 
 Status = Literal["ok", "warn", "bad", "unknown"]
@@ -368,7 +369,7 @@ def disk(folder: Path) -> Check:
     return Check(name, status, found, "Make room, or choose another folder with --logdir.")
 
 
-def gpus(found: Sequence[Mapping[str, Any]], states: Sequence[Sequence[str]]) -> list[Check]:
+def gpus(found: Sequence[Gpu], states: Sequence[Sequence[str]]) -> list[Check]:
     """`found`: as the environment tells; `states`: the rows of GPU_QUERY. The trial itself runs on the CPU."""
     if not found:
         return [Check("GPU", "ok", "no GPU (none that nvidia-smi shows)")]
@@ -379,13 +380,13 @@ def gpus(found: Sequence[Mapping[str, Any]], states: Sequence[Sequence[str]]) ->
     return checks
 
 
-def _gpu(name: str, gpu: Mapping[str, Any], state: Sequence[str]) -> Check:
+def _gpu(name: str, gpu: Gpu, state: Sequence[str]) -> Check:
     if len(state) < 4:
-        return Check(name, "unknown", f"{gpu.get('name')}: nvidia-smi does not tell its state")
+        return Check(name, "unknown", f"{gpu.name}: nvidia-smi does not tell its state")
     persistence, clock, highest, reasons = state[:4]
     problems, advice = [], []
-    if gpu.get("processes"):
-        problems.append(f"{gpu['processes']} other process(es) use it")
+    if gpu.processes:
+        problems.append(f"{gpu.processes} other process(es) use it")
         advice.append("Wait until they are done, or choose another with --device cuda:N.")
     slowed = _throttled_by(reasons)
     if slowed:
@@ -394,7 +395,7 @@ def _gpu(name: str, gpu: Mapping[str, Any], state: Sequence[str]) -> Check:
     if persistence != "Enabled":
         problems.append("persistence mode is off")
         advice.append("Switch it on: `sudo nvidia-smi -pm 1`.")
-    clocks = f"{gpu.get('name')}, {clock} of {highest} now"
+    clocks = f"{gpu.name}, {clock} of {highest} now"
     if problems:
         return Check(name, "warn", f"{clocks}: {', '.join(problems)}", " ".join(advice))
     return Check(name, "ok", clocks, "For figures that repeat, fix the clock: `sudo nvidia-smi -lgc MHZ`.")

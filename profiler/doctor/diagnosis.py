@@ -122,13 +122,13 @@ def diagnose(
     except WorkerError as error:
         trial, problem = Trial(), str(error)
     noise = estimate_noise(trial.runs) if len(trial.runs) >= FEWEST_RUNS else None
-    others, rounds = trial.conditions.get("other_cpus"), Measure().rounds
+    others, rounds = trial.conditions.other_cpus, Measure().rounds
     found = [
         *_noise_checks(noise, problem, threads, rounds),
         checks.load(load, len(cpus)),
         checks.other_processes(others, trial.busy),
-        checks.steal(trial.conditions.get("stolen_cpus"), len(cpus)),
-        checks.throttling(trial.conditions.get("throttled")),
+        checks.steal(trial.conditions.stolen_cpus, len(cpus)),
+        checks.throttling(trial.conditions.throttled),
         checks.cpu_limit(threads),
         checks.affinity(threads, cpus, os.cpu_count() or len(cpus)),
         checks.hyperthreading(threads, cpus),

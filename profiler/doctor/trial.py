@@ -17,20 +17,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from profiler.doctor.checks import BUSY_CPUS, swapped_pages
 from profiler.doctor.noise import FEWEST_RUNS
+from profiler.execution.channel import CellJob
 from profiler.execution.conditions import between, read_counters
-from profiler.execution.job import Job
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
+from profiler.measure.passes.time import Round
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
+from profiler.results.types import Condition
 
 VARIANT = "float32"
 SECONDS = 2.0  # of audio
@@ -55,7 +56,7 @@ class Trial:
 
     runs: list[list[float]] = field(default_factory=list)  # the median of each round, in seconds
     handoff_s: list[float] = field(default_factory=list)
-    conditions: dict[str, Any] = field(default_factory=dict)  # other_cpus, stolen_cpus, throttled
+    conditions: Condition = field(default_factory=Condition)
     busy: list[tuple[str, float]] = field(default_factory=list)  # other processes and the CPUs they used
     swapped: tuple[int | None, int | None] = (None, None)  # pages, before and after
     seconds: float = 0.0
@@ -105,16 +106,24 @@ def _workers(folder: Path, threads: int) -> Workers:
     return Workers(loaded, folder, "cpu", {VARIANT: threads})
 
 
-def _job(threads: int, number: int) -> Job:
+def _job(threads: int, number: int) -> CellJob:
     """The work of a round, the same audio in every run."""
-    return Job(threads, ("time",), seconds=SECONDS, batch_size=1, seed=number, size=asdict(SIZE), handoff=threads > 1)
+    return CellJob(
+        threads=threads,
+        passes=("time",),
+        seconds=SECONDS,
+        batch_size=1,
+        seed=number,
+        size=SIZE,
+        handoff=threads > 1,
+    )
 
 
-def _round(trial: Trial, run: int, workers: Workers, job: Job) -> None:
-    figures = workers.do(VARIANT, job, ROUND_TIMEOUT, lambda event: None)["time"]["figures"]
-    trial.runs[run].append(statistics.median(figures["samples"]))
-    if figures.get("handoff_s") is not None:
-        trial.handoff_s.append(figures["handoff_s"])
+def _round(trial: Trial, run: int, workers: Workers, job: CellJob) -> None:
+    found: Round = workers.do(VARIANT, job, ROUND_TIMEOUT, lambda event: None)["time"].result
+    trial.runs[run].append(statistics.median(found.timing.samples))
+    if found.handoff_s is not None:
+        trial.handoff_s.append(found.handoff_s)
 
 
 def _children() -> float:

@@ -8,37 +8,39 @@ from __future__ import annotations
 
 import gc
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.audio import Batch, Samples, Speech, pad, read_mono
 from profiler.device import Device
 from profiler.errors import AudioError
+from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, UtteranceWork
 from profiler.measure.latency import timed
 
 if TYPE_CHECKING:
-    from profiler.execution.job import Emit, Job, Run
+    from profiler.execution.job import Emit
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
 
-def time_batches(
-    job: Job, model: Model, speech: Speech, emit: Emit, step: TrainingStep | None = None
-) -> dict[str, Any]:
+def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step: TrainingStep | None = None) -> None:
     """All batches of a job, in order; the first that works is run once more before, to warm up."""
-    assert job.dataset is not None
-    device, warm, done = Device(job.device), False, 0
+    device, warm = Device(job.device), False
     gc.disable()
-    for work in job.dataset["batches"]:
-        report: dict[str, Any] = {"event": "batch", "number": work["number"]}
-        emit(report)
+    for work in job.batches:
+        done = BatchDone(number=work.number)
+        emit(BeginBatch(work.number))
         try:
-            rows, unreadable = _rows(work["utterances"], speech, job.seed, job.dataset["skip_unreadable"])
+            rows, done.unreadable = _rows(work.utterances, speech, job.seed, job.skip_unreadable)
             if not rows:
-                emit(report | {"skipped": "none of its utterances can be read", "unreadable": unreadable})
+                done.skipped = "none of its utterances can be read"
+                emit(done)
                 continue
             batch = pad(list(rows.values()), speech.rate)
-            value = model.prepare(batch) if step is None else _with_targets(step, batch, work, unreadable, job.seed)
+            value = (
+                model.prepare(batch) if step is None else _with_targets(step, batch, work, done.unreadable, job.seed)
+            )
             run = step or model.run
             if not warm:
                 timed(run, value, device)
@@ -47,28 +49,22 @@ def time_batches(
             if step is not None:
                 step.forget()
             seconds, output = _timed_output(run, value, device)
-            if job.dataset.get("texts"):
-                report = report | {"ids": list(rows), "texts": texts_of(output, len(rows))}
+            if job.texts:
+                done.ids, done.texts = list(rows), texts_of(output, len(rows))
         except Exception as error:
-            emit(report | {"failed": _explain(error)})
+            done.failed = _explain(error)
         else:
-            done += 1
-            emit(
-                report
-                | {
-                    "latency": seconds,
-                    "seconds_of_audio": batch.seconds_of_audio,
-                    "padded_seconds": batch.waveforms.size / batch.rate,
-                    "unreadable": unreadable,
-                    **(_training(step, value) if step is not None else {}),
-                }
-            )
+            done.latency, done.seconds_of_audio = seconds, batch.seconds_of_audio
+            done.padded_seconds = batch.waveforms.size / batch.rate
+            if step is not None:
+                times = step.times()
+                done.tokens, done.frames, done.phases = value[1].total, step.frames, times[-1] if times else None
+        emit(done)
         if model.chunks is not None:
             model.chunks.times.clear()
-    return {"batches": done}
 
 
-def _timed_output(run: Run, value: Any, device: Device) -> tuple[float, Any]:
+def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any]:
     """Wall seconds of one call, and what that very call gave: what is scored is what was timed."""
     kept: list[Any] = []
     call = timed(lambda value: kept.append(run(value)), value, device)
@@ -87,43 +83,38 @@ def texts_of(output: Any, rows: int) -> list[str] | None:
     return None
 
 
-def _with_targets(step: TrainingStep, batch: Batch, work: dict[str, Any], unreadable: dict[str, str], seed: int) -> Any:
+def _with_targets(step: TrainingStep, batch: Batch, work: BatchWork, unreadable: dict[str, str], seed: int) -> Any:
     """Each utterance with a target as long as its own, where the set says how long that is."""
-    kept = [utterance for utterance in work["utterances"] if utterance["id"] not in unreadable]
-    lengths = [utterance["target"] for utterance in kept]
-    return step.prepare(batch, seed + work["number"], lengths, [utterance["id"] for utterance in kept])
-
-
-def _training(step: TrainingStep, value: Any) -> dict[str, Any]:
-    times = step.times()
-    return {"tokens": value[1].total, "frames": step.frames, "phases": times[-1] if times else None}
+    kept = [utterance for utterance in work.utterances if utterance.id not in unreadable]
+    lengths = [utterance.target for utterance in kept]
+    return step.prepare(batch, seed + work.number, lengths, [utterance.id for utterance in kept])
 
 
 def _rows(
-    utterances: list[dict[str, Any]], speech: Speech, seed: int, skip_unreadable: bool
+    utterances: list[UtteranceWork], speech: Speech, seed: int, skip_unreadable: bool
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """The rows of a batch by id, and what could not be read for it."""
     rows, unreadable = {}, {}
     for utterance in utterances:
         try:
-            rows[utterance["id"]] = _row(utterance, speech, seed)
+            rows[utterance.id] = _row(utterance, speech, seed)
         except (AudioError, RuntimeError, OSError) as error:  # soundfile's own errors are RuntimeErrors
             if not skip_unreadable:
-                raise AudioError(f"{utterance['id']} cannot be read: {error}") from None
-            unreadable[utterance["id"]] = str(error)
+                raise AudioError(f"{utterance.id} cannot be read: {error}") from None
+            unreadable[utterance.id] = str(error)
     return rows, unreadable
 
 
-def _row(utterance: dict[str, Any], speech: Speech, seed: int) -> Samples:
+def _row(utterance: UtteranceWork, speech: Speech, seed: int) -> Samples:
     """The utterance's own audio, or the sample speech cut or repeated to its length."""
-    if utterance["row"] is not None:
+    if utterance.row is not None:
         from profiler.dataset.huggingface import audio_of
 
-        embedded = audio_of(Path(utterance["audio"]), utterance["row"])
-        return read_mono(embedded, speech.rate, utterance["offset"], utterance["seconds"])
-    if utterance["audio"] is not None:
-        return read_mono(Path(utterance["audio"]), speech.rate, utterance["offset"], utterance["seconds"])
-    row: Samples = speech.batch(utterance["seconds"], 1, seed + utterance["number"]).waveforms[0]
+        embedded = audio_of(utterance.audio or Path(), utterance.row)
+        return read_mono(embedded, speech.rate, utterance.offset, utterance.seconds)
+    if utterance.audio is not None:
+        return read_mono(utterance.audio, speech.rate, utterance.offset, utterance.seconds)
+    row: Samples = speech.batch(utterance.seconds, 1, seed + utterance.number).waveforms[0]
     return row
 
 

@@ -1,34 +1,255 @@
-"""Messages between the parent and a worker: one JSON object a line, over a pair of pipes.
+"""What the parent and a worker say to one another: typed messages, one JSON object per line, over a pair of pipes.
+
+    parent -> worker   Load, then Do(a job) again and again; Call and Enough for a job that takes turns
+    worker -> parent   Loaded or Failed; of a job Started, BeginPass, Progress, PassDone, ..., Done; or Failed, Ended
 
 Plain lines survive a process that dies in the middle: the reader sees the end of the pipe, never half an object.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
-Message = dict[str, Any]
+import msgspec
+from pydantic import BaseModel
+
+from profiler.measure.latency import RoundSize
+from profiler.models.model import ModelRequest
+from profiler.recipe.schema import Labels, Trace, Training, Variant
+from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+
 CHUNK = 1 << 16
 
 
-class Channel:
-    """Both ends look the same: a descriptor to read from, one to write to."""
+# -- jobs
 
-    def __init__(self, read_fd: int, write_fd: int) -> None:
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Common to all jobs of a worker."""
+
+    threads: int
+    device: str = "cpu"
+    cpus: tuple[int, ...] = ()  # that the process is held to; none: those that the system chooses
+    seed: int = 0
+
+
+class ReferenceJob(Job, tag="reference", frozen=True, kw_only=True):
+    """The reference workload; needs no model."""
+
+
+class CellJob(Job, tag="cell", frozen=True, kw_only=True):
+    """Passes on one cell in one round."""
+
+    passes: tuple[str, ...]
+    seconds: float
+    batch_size: int
+    padding: float = 0.0
+    size: RoundSize = RoundSize()
+    handoff: bool = False  # also time how long one thread takes to hand work to another
+    turns: bool = False  # each timed call waits for the parent's word, so that two jobs can take turns
+    trace: Trace = msgspec.field(default_factory=Trace)
+    folder: Path = Path()  # of the run
+    place: str = ""  # of the cell's files in it
+
+
+class UtteranceWork(msgspec.Struct, frozen=True):
+    id: str
+    number: int
+    seconds: float
+    audio: Path | None = None
+    row: int | None = None
+    offset: float = 0.0
+    target: int | None = None  # tokens
+
+
+class BatchWork(msgspec.Struct, frozen=True):
+    number: int
+    utterances: list[UtteranceWork]
+
+
+class DatasetJob(Job, tag="dataset", frozen=True, kw_only=True):
+    """Batches of a data set, each timed once."""
+
+    batches: list[BatchWork]
+    skip_unreadable: bool = False
+    texts: bool = False  # whether what the model writes is wanted
+
+
+AnyJob = ReferenceJob | CellJob | DatasetJob
+
+
+# -- requests, from the parent
+
+
+class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
+    """`fork`, `traced` and `turns` say what jobs will follow, so that forks find prepared what they need; `labels` are
+    checked against the model's modules; with `training` the model is made ready to be trained."""
+
+    model: ModelRequest
+    variant: Variant
+    audio: Path | None = None
+    fork: bool = True
+    traced: bool = False
+    labels: Labels = {}
+    training: Training | None = None
+    turns: bool = False
+
+
+class Do(msgspec.Struct, tag="do", frozen=True):
+    job: AnyJob
+    fork: bool
+
+
+class Call(msgspec.Struct, tag="call", frozen=True):
+    """Of a job that takes turns: make one timed call."""
+
+
+class Enough(msgspec.Struct, tag="enough", frozen=True):
+    """Of a job that takes turns: no more calls."""
+
+
+Request = Load | Do | Call | Enough
+
+
+# -- events, from the worker
+
+
+class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
+    """What the results say of the model; the fields of a `Model` in results.json."""
+
+    weights: Literal["pretrained", "random", "no"]
+    output: str
+    sample_rate: int
+    window_s: float | None
+    parameters: Parameters
+    size_bytes: Size
+    conversion: Conversion | None
+    training: TrainingSetup | None
+    versions: dict[str, str]
+    notes: list[str]
+
+
+class Failed(msgspec.Struct, tag="failed", frozen=True):
+    """Loading or a job, in a sentence. user: can be fixed in the recipe; unsupported: the variant cannot run here."""
+
+    kind: Literal["user", "unsupported", "other"]
+    message: str
+
+
+class Started(msgspec.Struct, tag="started", frozen=True):
+    pid: int
+
+
+class BeginPass(msgspec.Struct, tag="begin_pass", frozen=True):
+    name: str
+
+
+class Progress(msgspec.Struct, tag="progress", frozen=True):
+    """Of the timing pass."""
+
+    calls: int
+    latency: float
+
+
+class PassDone(msgspec.Struct, tag="pass_done", kw_only=True):
+    """`result` is of the pass's own type; None with the reason why there is none."""
+
+    name: str
+    result: Any = None
+    reason: str | None = None
+    input: CellInput
+    work_s: float
+
+
+class Ready(msgspec.Struct, tag="ready", frozen=True):
+    """Of a job that takes turns: warmed up, waiting for the first call."""
+
+
+class Called(msgspec.Struct, tag="called", frozen=True):
+    wall: float
+
+
+class BeginBatch(msgspec.Struct, tag="begin_batch", frozen=True):
+    number: int
+
+
+class BatchDone(msgspec.Struct, tag="batch_done", kw_only=True):
+    """A batch of a data set: its figures, or why there are none."""
+
+    number: int
+    failed: str | None = None
+    skipped: str | None = None
+    latency: float | None = None
+    seconds_of_audio: float = 0.0
+    padded_seconds: float = 0.0
+    unreadable: dict[str, str] = {}
+    ids: list[str] = []
+    texts: list[str] | None = None  # None where the model gives none
+    tokens: int | None = None  # of the targets, in training
+    frames: int | None = None
+    phases: list[float] | None = None
+
+
+class ReferenceDone(msgspec.Struct, tag="reference_done", frozen=True):
+    reference: Reference
+
+
+class Done(msgspec.Struct, tag="done", frozen=True):
+    cpu_s: float
+
+
+class Ended(msgspec.Struct, tag="ended", frozen=True):
+    """The process of a job is gone without being done."""
+
+    signal: int | None
+
+
+JobEvent = Started | BeginPass | Progress | PassDone | Ready | Called | BeginBatch | BatchDone | ReferenceDone
+Event = Loaded | Failed | JobEvent | Done | Ended
+
+
+# -- the pipes
+
+
+def _encode(value: Any) -> Any:
+    """Of the types that msgspec does not know: records of results, sections of the recipe, paths."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(f"{type(value)} cannot be sent")
+
+
+def decode(kind: Any, value: Any) -> Any:
+    """The reverse of it."""
+    return kind.model_validate(value) if issubclass(kind, BaseModel) else kind(value)
+
+
+T = TypeVar("T")
+_encoder = msgspec.json.Encoder(enc_hook=_encode)
+REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request, dec_hook=decode)
+EVENTS: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=decode)
+
+
+class Channel(Generic[T]):
+    """Both ends look the same: a descriptor to read from, one to write to. They differ in what they read."""
+
+    def __init__(self, read_fd: int, write_fd: int, reads: msgspec.json.Decoder[T]) -> None:
         self._read_fd = read_fd
         self._write_fd = write_fd
+        self._reads = reads
         self._buffer = b""
 
-    def send(self, message: Message) -> None:
-        data = json.dumps(message, allow_nan=False).encode() + b"\n"
+    def send(self, message: Request | Event) -> None:
+        data = _encoder.encode(message) + b"\n"
         while data:
             data = data[os.write(self._write_fd, data) :]
 
-    def receive(self, timeout: float | None = None) -> Message | None:
+    def receive(self, timeout: float | None = None) -> T | None:
         """The next message; None when the other side is gone. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self._buffer:
@@ -41,8 +262,7 @@ class Channel:
                 return None
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
-        message: Message = json.loads(line)
-        return message
+        return self._reads.decode(line)
 
     def close(self) -> None:
         os.close(self._read_fd)

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from profiler.environment import throttle_counts
+from profiler.results.types import Condition
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -52,13 +52,13 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def between(before: Counters, after: Counters) -> dict[str, Any]:
+def between(before: Counters, after: Counters) -> Condition:
     """What happened from one reading to the next, in CPUs (1.0 = one CPU all the time)."""
     wall = max(after.clock - before.clock, 1e-6)
     others = (after.busy - before.busy) - (after.ours - before.ours)
-    return {
-        "wall_s": round(wall, 3),
-        "other_cpus": round(max(0.0, others) / wall, 3),
-        "stolen_cpus": round(max(0.0, after.stolen - before.stolen) / wall, 3),
-        "throttled": max(0, after.throttled - before.throttled),
-    }
+    return Condition(
+        wall_s=round(wall, 3),
+        other_cpus=round(max(0.0, others) / wall, 3),
+        stolen_cpus=round(max(0.0, after.stolen - before.stolen) / wall, 3),
+        throttled=max(0, after.throttled - before.throttled),
+    )

@@ -6,20 +6,20 @@ import ctypes
 import gc
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
+    from profiler.results.types import Conversion
 
 SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration takes
 PIECES = 4
 
 
-def convert_loaded(model: Model, variant: Variant, speech: Speech) -> dict[str, Any] | None:
+def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion | None:
     """Convert in place; None where the variant leaves the model as it is. Raises NotSupported.
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
@@ -45,7 +45,7 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> dict[str, 
             raise NotSupported(f"the converted model does not run here: {error}") from error
         changed = difference(load_outputs(before), load_outputs(after))
     _give_back_memory()
-    return asdict(conversion) | {"difference": changed}
+    return conversion.model_copy(update={"difference": changed})
 
 
 def _give_back_memory() -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from profiler.dataset.plan import DatasetPlan
 from profiler.environment import available_memory
 from profiler.errors import ModelError, UserError, WorkerError
+from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event, UtteranceWork
 from profiler.execution.dataset_state import DatasetState
 from profiler.execution.display import Display
 from profiler.execution.handle import JobFailed, OnEvent
-from profiler.execution.job import Job
 from profiler.execution.predict import Forecast
 from profiler.execution.scoring import Scoring
 from profiler.execution.workers import Workers
@@ -80,17 +79,19 @@ class DatasetPasses:
         """One process, until it has done all batches or one of them has ended it."""
         begun: int | None = None
 
-        def listen(event: dict[str, Any]) -> None:
+        def listen(event: Event) -> None:
             nonlocal begun
-            if event["event"] != "batch":
+            if isinstance(event, BeginBatch):
+                begun = event.number
+            if not isinstance(event, BatchDone):
                 return
-            begun = event["number"] if len(event) == 2 else None
+            begun = None
             state.add(event)
-            self.scoring.keep(state.variant, event, event["number"])
+            self.scoring.keep(state.variant, event, event.number)
             done = len(self.plan.batches) - len(state.to_do(number))
             self.display.status(f"{state.variant}, data set: batch {done} of {len(self.plan.batches)}")
 
-        works = [{"number": batch, "utterances": self._utterances(batch)} for batch in batches]
+        works = [BatchWork(batch, self._utterances(batch)) for batch in batches]
         try:
             self._do(number, state.variant, works, listen)
         except JobFailed as error:
@@ -113,21 +114,22 @@ class DatasetPasses:
         while alone:
             begun: int | None = None
 
-            def listen(event: dict[str, Any], alone: list[tuple[int, int]] = alone) -> None:
+            def listen(event: Event, alone: list[tuple[int, int]] = alone) -> None:
                 nonlocal begun
-                if event["event"] != "batch":
+                if not isinstance(event, BeginBatch | BatchDone):
                     return
-                begun = event["number"]
+                begun = event.number
                 index, place = alone[begun]
-                self.display.status(f"{state.variant}, data set: {self.plan.batches[index][place].id} alone")
+                if isinstance(event, BeginBatch):
+                    self.display.status(f"{state.variant}, data set: {self.plan.batches[index][place].id} alone")
+                    return
                 self.scoring.keep(state.variant, event, index)
-                for reason in (event.get("failed"), event.get("skipped")):
+                for reason in (event.failed, event.skipped):
                     if reason is not None:
                         self.scoring.refuse(state.variant, self.plan.batches[index][place].id, reason)
 
             works = [
-                {"number": each, "utterances": self._utterances(index)[place : place + 1]}
-                for each, (index, place) in enumerate(alone)
+                BatchWork(each, self._utterances(index)[place : place + 1]) for each, (index, place) in enumerate(alone)
             ]
             try:
                 self._do(number, state.variant, works, listen)
@@ -139,7 +141,7 @@ class DatasetPasses:
                 self.scoring.refuse(state.variant, self.plan.batches[index][place].id, str(error))
                 alone = alone[begun + 1 :]
 
-    def _do(self, number: int, variant: str, works: list[dict[str, Any]], listen: OnEvent) -> None:
+    def _do(self, number: int, variant: str, works: list[BatchWork], listen: OnEvent) -> None:
         limit = self.loaded.by_variant[variant].measure.limit
         self.workers.do(variant, self._job(number, variant, works), limit, listen)
 
@@ -147,31 +149,28 @@ class DatasetPasses:
         model = self.file.results.model(variant)
         return self.plan.scored and model is not None and model.weights == "pretrained"
 
-    def _job(self, number: int, variant: str, works: list[dict[str, Any]]) -> Job:
+    def _job(self, number: int, variant: str, works: list[BatchWork]) -> DatasetJob:
         recipe = self.loaded.by_variant[variant]
-        return Job(
+        return DatasetJob(
             threads=self.workers.threads[variant],
-            passes=("dataset",),
             device=self.workers.device.name,
             seed=recipe.measure.seed + 1000 * number,
-            dataset={
-                "skip_unreadable": self.plan.settings.on_error == "skip",
-                "texts": self._wants_texts(variant),
-                "batches": works,
-            },
+            batches=works,
+            skip_unreadable=self.plan.settings.on_error == "skip",
+            texts=self._wants_texts(variant),
         )
 
-    def _utterances(self, batch: int) -> list[dict[str, Any]]:
+    def _utterances(self, batch: int) -> list[UtteranceWork]:
         return [
-            {
-                "id": utterance.id,
-                "number": 1000 * batch + place,
-                "seconds": utterance.seconds,
-                "audio": str(utterance.audio) if utterance.audio else None,
-                "row": utterance.row,
-                "offset": utterance.offset,
-                "target": utterance.target_tokens,
-            }
+            UtteranceWork(
+                utterance.id,
+                1000 * batch + place,
+                utterance.seconds,
+                utterance.audio,
+                utterance.row,
+                utterance.offset,
+                utterance.target_tokens,
+            )
             for place, utterance in enumerate(self.plan.batches[batch])
         ]
 

@@ -9,9 +9,10 @@ from typing import Any
 from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.batching import Batch, padded_seconds, real_seconds
 from profiler.dataset.plan import DatasetPlan
+from profiler.execution.channel import BatchDone
 from profiler.measure.phases import training_over
 from profiler.results.statistics import percentiles
-from profiler.results.types import DatasetResult
+from profiler.results.types import BatchLatency, BatchSample, BatchWithout, DatasetResult, LengthGroup
 
 QUARTERS = ("shortest quarter", "second quarter", "third quarter", "longest quarter")
 
@@ -38,18 +39,19 @@ class BatchState:
     def median(self) -> float:
         return statistics.median(self.times)
 
-    def dump(self) -> dict[str, Any]:
-        training = {"tokens": self.tokens, "frames": self.frames, "phases": self.phases}
-        return {
-            "ids": [utterance.id for utterance in self.utterances],
-            "longest_s": self.longest.seconds,
-            "seconds_of_audio": self.seconds_of_audio,
-            "padded_seconds": self.padded_seconds,
-            "latency_s": self.times,
-            "failed": self.failure,
-            "skipped": self.skip,
-            **(training if self.tokens is not None else {}),
-        }
+    def sample(self) -> BatchSample:
+        return BatchSample(
+            ids=[utterance.id for utterance in self.utterances],
+            longest_s=self.longest.seconds,
+            seconds_of_audio=self.seconds_of_audio,
+            padded_seconds=self.padded_seconds,
+            latency_s=self.times,
+            failed=self.failure,
+            skipped=self.skip,
+            tokens=self.tokens,
+            frames=self.frames,
+            phases=self.phases,
+        )
 
 
 @dataclass
@@ -72,10 +74,10 @@ class DatasetState:
         """Take up an earlier run. Batches that failed or were skipped are tried again."""
         state = cls.new(variant, plan)
         for batch, sample in zip(state.batches, result.samples, strict=False):
-            batch.times = list(sample["latency_s"])
-            batch.seconds_of_audio, batch.padded_seconds = sample["seconds_of_audio"], sample["padded_seconds"]
-            batch.tokens, batch.frames = sample.get("tokens"), sample.get("frames")
-            batch.phases = list(sample.get("phases", []))
+            batch.times = list(sample.latency_s)
+            batch.seconds_of_audio, batch.padded_seconds = sample.seconds_of_audio, sample.padded_seconds
+            batch.tokens, batch.frames = sample.tokens, sample.frames
+            batch.phases = list(sample.phases)
         state.unreadable = dict(result.unreadable)
         return state
 
@@ -99,20 +101,17 @@ class DatasetState:
             if batch.failure is None and batch.skip is None and len(batch.times) <= number
         ]
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, done: BatchDone) -> None:
         """What a worker says of a batch."""
-        batch = self.batches[event["number"]]
-        self.unreadable |= event.get("unreadable", {})
-        if "failed" in event:
-            batch.failure = event["failed"]
-        elif "skipped" in event:
-            batch.skip = event["skipped"]
-        elif "latency" in event:
-            batch.times.append(event["latency"])
-            batch.seconds_of_audio, batch.padded_seconds = event["seconds_of_audio"], event["padded_seconds"]
-            batch.tokens, batch.frames = event.get("tokens"), event.get("frames")
-            if event.get("phases"):
-                batch.phases.append(event["phases"])
+        batch = self.batches[done.number]
+        self.unreadable |= done.unreadable
+        batch.failure, batch.skip = done.failed, done.skipped
+        if done.latency is not None:
+            batch.times.append(done.latency)
+            batch.seconds_of_audio, batch.padded_seconds = done.seconds_of_audio, done.padded_seconds
+            batch.tokens, batch.frames = done.tokens, done.frames
+            if done.phases:
+                batch.phases.append(done.phases)
 
     def result(self, timed_region: str, audio: str) -> DatasetResult:
         made = DatasetResult(variant=self.variant, **self.plan.summary(), fingerprint=self.plan.fingerprint)
@@ -122,7 +121,7 @@ class DatasetState:
             made.status, made.reason = ("failed", self.failure) if self.failure is not None else ("skipped", self.skip)
             return made
         measured = [batch for batch in self.batches if batch.times]
-        made.samples = [batch.dump() for batch in self.batches]
+        made.samples = [batch.sample() for batch in self.batches]
         made.failed = _named(self.batches, "failure")
         made.skipped = _named(self.batches, "skip")
         made.unreadable = self.unreadable
@@ -132,7 +131,7 @@ class DatasetState:
         if measured:
             _put_figures(made, measured)
         elif made.failed:
-            made.status, made.reason = "failed", f"every batch failed, the first one: {made.failed[0]['reason']}"
+            made.status, made.reason = "failed", f"every batch failed, the first one: {made.failed[0].reason}"
         return made
 
 
@@ -147,14 +146,14 @@ def _put_figures(made: DatasetResult, measured: list[BatchState]) -> None:
     made.rtf = sum(times) / audio
     made.rtfx = audio / sum(times) if sum(times) > 0 else None
     made.rtf_padded = sum(times) / padded
-    made.latency_s = {
-        "median": statistics.median(times),
-        "mean": statistics.fmean(times),
-        "min": min(times),
-        "max": max(times),
-        "n": len(times),
-        "percentiles": percentiles(times),
-    }
+    made.latency_s = BatchLatency(
+        median=statistics.median(times),
+        mean=statistics.fmean(times),
+        min=min(times),
+        max=max(times),
+        n=len(times),
+        percentiles=percentiles(times),
+    )
     rounds = min(len(batch.times) for batch in measured)
     made.rounds = [sum(batch.times[number] for batch in measured) / audio for number in range(rounds)]
     if rounds > 1:
@@ -168,7 +167,7 @@ def _put_figures(made: DatasetResult, measured: list[BatchState]) -> None:
         )
 
 
-def _by_length(measured: list[BatchState]) -> list[dict[str, Any]]:
+def _by_length(measured: list[BatchState]) -> list[LengthGroup]:
     """The same figures for each quarter of the batches, from the shortest to the longest."""
     if len(measured) < len(QUARTERS):
         return []
@@ -180,29 +179,29 @@ def _by_length(measured: list[BatchState]) -> list[dict[str, Any]]:
         times = [batch.median for batch in batches]
         lengths = [utterance.seconds for batch in batches for utterance in batch.utterances]
         rows.append(
-            {
-                "batches_of": name,
-                "batches": len(batches),
-                "seconds": [min(lengths), max(lengths)],
-                "seconds_of_audio": audio,
-                "share_of_padding": 1.0 - audio / sum(batch.padded_seconds for batch in batches),
-                "rtf": sum(times) / audio,
-                "latency_s": statistics.median(times),
-            }
+            LengthGroup(
+                batches_of=name,
+                batches=len(batches),
+                seconds=(min(lengths), max(lengths)),
+                seconds_of_audio=audio,
+                share_of_padding=1.0 - audio / sum(batch.padded_seconds for batch in batches),
+                rtf=sum(times) / audio,
+                latency_s=statistics.median(times),
+            )
         )
     return rows
 
 
-def _named(batches: list[BatchState], what: str) -> list[dict[str, Any]]:
+def _named(batches: list[BatchState], what: str) -> list[BatchWithout]:
     """The batches without a figure: which one, its longest utterance, and why."""
     return [
-        {
-            "batch": index + 1,
-            "utterances": len(batch.utterances),
-            "longest": batch.longest.id,
-            "longest_s": batch.longest.seconds,
-            "reason": getattr(batch, what),
-        }
+        BatchWithout(
+            batch=index + 1,
+            utterances=len(batch.utterances),
+            longest=batch.longest.id,
+            longest_s=batch.longest.seconds,
+            reason=getattr(batch, what),
+        )
         for index, batch in enumerate(batches)
         if getattr(batch, what) is not None
     ]

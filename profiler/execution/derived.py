@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
 from profiler.measure.peak import relate_to_peak
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results.types import CellResult, Model
+from profiler.results.types import CellResult, Model, Reference
 
 
 def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
     """The power that the recipe names, where there is no sensor."""
     measure = loaded.recipe.measure
-    if measure.watts is None and measure.idle_watts is None and measure.powertop is None:
+    if not measure.power_is_given:
         return None
     report = loaded.resolve_path(measure.powertop) if measure.powertop else None
     given = find_sensor(device, watts=measure.watts, idle_watts=measure.idle_watts, powertop=report)
@@ -28,19 +25,16 @@ def put_energy(result: CellResult, power: GivenPower | None, recipe: Recipe) -> 
     if result.latency_s is None:
         return
     if power is not None:
-        audio = result.input["seconds_of_audio"]
-        result.energy_j = asdict(energy_from_watts(power, result.latency_s.median, audio))
+        result.energy_j = energy_from_watts(power, result.latency_s.median, result.input.seconds_of_audio or 0.0)
     elif not recipe.measure.energy:
         result.energy_reason = "the recipe has measure.energy: false"
 
 
-def put_operations(result: CellResult, peak: dict[str, Any] | None, model: Model | None) -> None:
+def put_operations(result: CellResult, peak: Reference | None, model: Model | None) -> None:
     """How near the peak the cell came; and what the model does for a second of audio, by the first cell that tells."""
     if not result.operations or not result.latency_s:
         return
-    result.operations |= relate_to_peak(result.operations, result.latency_s.median, peak)
-    if model is not None and not model.operations:
-        model.operations = {
-            "macs_per_second_of_audio": result.operations["per_second"],
-            "uncounted": result.operations["uncounted"],
-        }
+    relate_to_peak(result.operations, result.latency_s.median, peak)
+    if model is not None and model.operations.macs_per_second_of_audio is None:
+        model.operations.macs_per_second_of_audio = result.operations.per_second
+        model.operations.uncounted = result.operations.uncounted

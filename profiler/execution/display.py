@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from profiler.execution.channel import Event
 from profiler.plan import Cell
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
 
@@ -26,7 +25,7 @@ class Display:
     def cell(self, cell: Cell, number: int, left: float | None) -> None:
         """A cell starts in round `number`."""
 
-    def event(self, event: dict[str, Any]) -> None:
+    def event(self, event: Event) -> None:
         """A worker reports that it begins a pass, or how far it is."""
 
     def cell_done(self, result: CellResult, number: int) -> None:

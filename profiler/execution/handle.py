@@ -12,22 +12,45 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from profiler.environment import worker_environment
 from profiler.errors import ModelError, WorkerError
-from profiler.execution.channel import Channel, Message
-from profiler.execution.job import Job
+from profiler.execution.cell import typed
+from profiler.execution.channel import (
+    EVENTS,
+    AnyJob,
+    BatchDone,
+    BeginBatch,
+    BeginPass,
+    Call,
+    Called,
+    Channel,
+    Do,
+    Done,
+    Ended,
+    Enough,
+    Event,
+    Failed,
+    Load,
+    Loaded,
+    PassDone,
+    ReferenceDone,
+    Request,
+    Started,
+)
+from profiler.results.types import Reference
 from profiler.variants.support import NotSupported
 
-OnEvent = Callable[[Message], None]
+OnEvent = Callable[[Event], None]
+E = TypeVar("E")
 GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
 
 
 class JobFailed(WorkerError):
     """A job ended before all its passes were done; the message says why, in the words of a table."""
 
-    def __init__(self, reason: str, during: str = "", results: dict[str, Any] | None = None) -> None:
+    def __init__(self, reason: str, during: str = "", results: dict[str, PassDone] | None = None) -> None:
         super().__init__(reason)
         self.during = during  # the pass that did not end
         self.results = results or {}  # of the passes before it
@@ -79,63 +102,36 @@ class WorkerHandle:
             )
         os.close(their_read)
         os.close(their_write)
-        self.channel = Channel(our_read, our_write)
+        self.channel = Channel(our_read, our_write, EVENTS)
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
-    def load(
-        self,
-        model: Message,
-        variant: Message,
-        audio: Path | None,
-        timeout: float,
-        fork: bool = True,
-        traced: bool = False,
-        labels: Message | None = None,
-        training: Message | None = None,
-        turns: bool = False,
-    ) -> Message:
-        """Have the model loaded; raises ModelError when the user can fix what is wrong, NotSupported for the variant.
+    def load(self, request: Load, timeout: float) -> Loaded:
+        """Have the model loaded. Raises ModelError when the user can fix it, NotSupported for the variant."""
+        answer = self._ask(request, timeout, "loading the model")
+        if isinstance(answer, Failed):
+            if answer.kind == "user":
+                raise ModelError(answer.message)
+            if answer.kind == "unsupported":
+                raise NotSupported(answer.message)
+            raise WorkerError(f"Loading the model failed: {answer.message}. The worker's log is {self.log}.")
+        assert isinstance(answer, Loaded)
+        return answer
 
-        `fork`, `traced` and `turns` say what jobs will follow, so that forks find prepared what they need;
-        `labels` are checked against the model's modules; with `training` the model is made ready to be trained.
-        """
-        answer = self._ask(
-            {
-                "do": "load",
-                "model": model,
-                "variant": variant,
-                "audio": str(audio) if audio else None,
-                "fork": fork,
-                "traced": traced,
-                "labels": labels or {},
-                "training": training,
-                "turns": turns,
-            },
-            timeout,
-            "loading the model",
-        )
-        if answer["event"] == "error":
-            if answer["kind"] == "user":
-                raise ModelError(answer["message"])
-            if answer["kind"] == "unsupported":
-                raise NotSupported(answer["message"])
-            raise WorkerError(f"Loading the model failed: {answer['message']}. The worker's log is {self.log}.")
-        loaded: Message = answer["model"]
-        return loaded
-
-    def start(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> RunningJob:
+    def start(self, job: AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> RunningJob:
         """Begin a job."""
-        self.send({"do": "job", "job": job.to_message(), "fork": fork})
+        self.send(Do(job, fork))
         return RunningJob(self, fork, timeout, on_event)
 
-    def run(self, job: Job, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> dict[str, Any]:
-        """Have a job done: {pass: result}. Raises JobFailed when it dies, hangs or raises."""
+    def run(
+        self, job: AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
+    ) -> dict[str, PassDone]:
+        """Have a job done: what each pass gave. Raises JobFailed when it dies, hangs or raises."""
         return self.start(job, fork, timeout, on_event).finish()
 
-    def _ask(self, request: Message, timeout: float, doing: str) -> Message:
+    def _ask(self, request: Request, timeout: float, doing: str) -> Event:
         self.send(request)
         try:
             answer = self.channel.receive(timeout)
@@ -148,7 +144,7 @@ class WorkerHandle:
             raise WorkerError(f"The worker died while {doing}: {self.how_it_died()}. Its log is {self.log}.")
         return answer
 
-    def send(self, request: Message) -> None:
+    def send(self, request: Request) -> None:
         try:
             self.channel.send(request)
         except BrokenPipeError:
@@ -186,25 +182,26 @@ class RunningJob:
         self.fork = fork
         self.timeout = timeout
         self.on_event = on_event
-        self.results: dict[str, Any] = {}  # of the passes that are done
+        self.results: dict[str, PassDone] = {}  # of the passes that are done
+        self.reference: Reference | None = None
         self.over = False
         self._deadline = time.monotonic() + timeout
         self._child: int | None = None
         self._during = self._problem = ""
 
-    def finish(self) -> dict[str, Any]:
-        """{pass: result}, once all are done."""
-        self.wait_for("done")
+    def finish(self) -> dict[str, PassDone]:
+        """What each pass gave, once all are done."""
+        self.wait_for(Done)
         return self.results
 
     def call(self) -> float:
         """Of a job that takes turns: one timed call; its wall seconds."""
-        self.worker.send({"do": "call"})
-        return float(self.wait_for("call")["wall"])
+        self.worker.send(Call())
+        return self.wait_for(Called).wall
 
     def enough(self) -> None:
         """Of a job that takes turns: no more calls."""
-        self.worker.send({"do": "enough"})
+        self.worker.send(Enough())
 
     def abandon(self) -> None:
         """End the job, whatever it is doing; the worker stays."""
@@ -212,18 +209,18 @@ class RunningJob:
             self._problem = self._problem or "abandoned"
             self._end()
             with contextlib.suppress(JobFailed):
-                self.wait_for("done")
+                self.wait_for(Done)
 
-    def wait_for(self, kind: str) -> Message:
+    def wait_for(self, kind: type[E]) -> E:
         """Read events up to one of this kind. Raises JobFailed."""
-        while (event := self._receive()) is None or event["event"] != kind or self._problem:
+        while not isinstance(event := self._receive(), kind) or self._problem:
             pass
-        if kind == "done":
+        if isinstance(event, Done):
             self.over = True
-            self.worker.job_cpu_seconds = event["cpu_s"]
+            self.worker.job_cpu_seconds = event.cpu_s
         return event
 
-    def _receive(self) -> Message | None:
+    def _receive(self) -> Event | None:
         """The next event, noted; None where the time was over first."""
         try:
             event = self.worker.channel.receive(max(0.0, self._deadline - time.monotonic()))
@@ -237,21 +234,24 @@ class RunningJob:
             return None
         if event is None:
             raise self._failed(self._problem or self.worker.how_it_died())
-        kind = event["event"]
-        if kind == "started":
-            self._child = event["pid"]
-        elif kind == "result":
-            self.results[event["pass"]] = event["result"]
-        elif kind == "error":
-            self._problem = self._problem or event["message"]
-        elif kind in ("pass", "progress"):
-            self._during = event.get("pass", self._during)
+        if isinstance(event, Started):
+            self._child = event.pid
+        elif isinstance(event, PassDone):
+            self.results[event.name] = typed(event)
+        elif isinstance(event, ReferenceDone):
+            self.reference = event.reference
+        elif isinstance(event, Failed):
+            self._problem = self._problem or event.message
+            if not self.fork:
+                raise self._failed(self._problem)
+        elif isinstance(event, Ended):
+            raise self._failed(self._problem or _signal_sentence(event.signal))
+        else:
+            if isinstance(event, BeginPass):
+                self._during = event.name
+            elif isinstance(event, BeginBatch | BatchDone):  # of a data set: each has the whole time
+                self._deadline = time.monotonic() + self.timeout
             self.on_event(event)
-        elif kind == "batch":  # of a data set: each has the whole time
-            self._deadline = time.monotonic() + self.timeout
-            self.on_event(event)
-        if kind == "ended" or (kind == "error" and not self.fork):
-            raise self._failed(self._problem or _signal_sentence(event["signal"]))
         return event
 
     def _failed(self, reason: str) -> JobFailed:

@@ -7,14 +7,13 @@ import math
 from profiler.execution.cell import CellState
 from profiler.measure.fit import POINTS_TO_PREDICT_FROM, Predictor
 from profiler.measure.latency import WARMUP_SECONDS, RoundSize
+from profiler.measure.passes import PASSES
 from profiler.plan import Cell
 from profiler.recipe.schema import Measure, Recipe
 from profiler.units import bytes_text, seconds_text
 
 MEMORY_MARGIN = 0.9  # of what is available: the prediction is not exact, and the system needs a little itself
 BYTES_PER_SAMPLE = 4
-MEMORY_CALLS = 2  # calls of the memory pass
-BARE_CALLS = 2  # of the breakdown, which are labelled and profiled as often as the trace has steps
 
 
 def round_size(measure: Measure) -> RoundSize:
@@ -24,16 +23,8 @@ def round_size(measure: Measure) -> RoundSize:
 
 def calls_in_round(recipe: Recipe, round_number: int) -> int:
     """The fewest calls that a cell takes in a round, all passes together."""
-    calls = 1 + recipe.measure.min_calls
-    if round_number == 0:
-        calls += MEMORY_CALLS + recipe.measure.operations
-        steps = recipe.trace.schedule
-        if recipe.trace.breakdown:
-            profiled = steps.active * steps.repeat
-            calls += BARE_CALLS + max(BARE_CALLS, profiled) + profiled + recipe.measure.operations
-        if recipe.profiling_dimensions.export_logs:
-            calls += (steps.wait + steps.warmup + steps.active) * steps.repeat
-    return calls
+    wanted = (each for each in PASSES.values() if each.every_round or round_number == 0)
+    return sum(each.calls(recipe) for each in wanted if each.wanted(recipe))
 
 
 class _Points:

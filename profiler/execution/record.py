@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
 from profiler import __version__, messages
 from profiler.comparison.floor import record_floor
@@ -12,7 +11,7 @@ from profiler.environment import read_environment, read_repository, recorded_set
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
 from profiler.results.runs import now
-from profiler.results.types import Results, Run
+from profiler.results.types import Environment, Results, Run
 
 BUSY = 0.5  # of the cores
 
@@ -30,26 +29,27 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
             profiler_version=__version__,
             resolved=recipe.model_dump(mode="json"),
         ),
-        environment={
-            **read_environment(),
-            "repository": read_repository(loaded.path.resolve().parent),
-            "threads": threads[recipe.variants[0].name],
-            "device": device,
-            "settings": {name: recorded_settings(count) for name, count in threads.items()},
-            "noise_floor": record_floor(threads[recipe.variants[0].name]),
-        },
+        environment=read_environment().model_copy(
+            update={
+                "repository": read_repository(loaded.path.resolve().parent),
+                "threads": threads[recipe.variants[0].name],
+                "device": device,
+                "settings": {name: recorded_settings(count) for name, count in threads.items()},
+                "noise_floor": record_floor(threads[recipe.variants[0].name]),
+            }
+        ),
     )
 
 
-def warnings_at_start(environment: Mapping[str, Any], device: str, recipe: Recipe) -> list[str]:
+def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> list[str]:
     """What will make figures doubtful, as far as it shows already."""
     found = []
-    load = environment["load"][0]
-    if load > BUSY * environment["cores"]:
-        found.append(messages.busy_at_start(load, environment["cores"]))
-    if environment.get("governor") not in (None, "performance"):
-        found.append(messages.governor(environment["governor"]))
-    others = sum(gpu.get("processes", 0) for gpu in environment.get("gpu") or [])
+    load, cores = environment.load, environment.cores
+    if load and cores and load[0] > BUSY * cores:
+        found.append(messages.busy_at_start(load[0], cores))
+    if environment.governor not in (None, "performance"):
+        found.append(messages.governor(environment.governor))
+    others = sum(gpu.processes for gpu in environment.gpu)
     if others and device.startswith("cuda"):
         found.append(messages.gpu_shared(others))
     if recipe.profiling_dimensions.example_audio is None:

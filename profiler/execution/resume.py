@@ -19,14 +19,16 @@ def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int])
     differences = [f"recipe, {key}: {then} then, {now} now" for key, then, now in recipes]
     now = read_environment()
     for name in SAME_MACHINE:
-        if earlier.environment.get(name) != now[name]:
-            differences.append(f"{name}: {earlier.environment.get(name)} then, {now[name]} now")
-    then_packages = earlier.environment.get("packages", {})
+        before, after = getattr(earlier.environment, name), getattr(now, name)
+        if before != after:
+            differences.append(f"{name}: {before} then, {after} now")
+    then_packages = earlier.environment.packages
     for name in PACKAGES_THAT_MATTER:
-        if then_packages.get(name) != now["packages"].get(name):
-            differences.append(f"{name}: {then_packages.get(name)} then, {now['packages'].get(name)} now")
+        if then_packages.get(name) != now.packages.get(name):
+            differences.append(f"{name}: {then_packages.get(name)} then, {now.packages.get(name)} now")
     for variant, count in threads.items():
-        then = earlier.environment.get("settings", {}).get(variant, {}).get("threads")
+        settings = earlier.environment.settings.get(variant)
+        then = settings.threads if settings else None
         if then != count:
             differences.append(f"threads of {variant}: {then} then, {count} now")
     if differences:

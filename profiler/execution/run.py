@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import structs
 
 from profiler import messages
 from profiler.dataset.plan import plan_dataset
@@ -24,10 +25,10 @@ from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
+from profiler.execution.channel import CellJob, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.derived import given_power, put_energy, put_operations
 from profiler.execution.display import Display
-from profiler.execution.job import Job, Pass
 from profiler.execution.peaks import Peaks
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import new_results, warnings_at_start
@@ -40,7 +41,7 @@ from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
 from profiler.results.runs import new_run_folder, now
 from profiler.results.store import ResultsFile, read_results
-from profiler.results.types import CellResult, Model, Results
+from profiler.results.types import CellResult, Model, Reference, Results
 from profiler.variants.support import NotSupported
 
 REFERENCE_DRIFT = 0.1
@@ -152,7 +153,7 @@ class Execution:
         except NotSupported as error:
             self._skip_variant(first, str(error))
         else:
-            results.environment["reference"] = self._reference(first)
+            results.environment.reference = self._reference(first)
         for text in warnings_at_start(results.environment, self.options.device, self.recipe):
             self._note(text)
         for cell, reason in self.plan.skipped.items():
@@ -219,57 +220,46 @@ class Execution:
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)
             if "time" in results and state.cell.variant not in handoffs:
-                handoffs[state.cell.variant] = results["time"]["figures"].get("handoff_s")
+                handoffs[state.cell.variant] = results["time"].result.handoff_s
             handoff = handoffs.get(state.cell.variant)
-            state.add_passes(results, condition | {"round": number} | ({"handoff_s": handoff} if handoff else {}))
+            state.add(results, condition.model_copy(update={"round": number, "handoff_s": handoff}))
 
-    def _job(self, number: int, state: CellState, handoff: bool) -> Job:
-        """Memory, trace and what else is no timing are taken once, in the first round."""
+    def _job(self, number: int, state: CellState, handoff: bool) -> CellJob:
         recipe: Recipe = self.loaded.by_variant[state.cell.variant]
         measure = recipe.measure
-        passes: tuple[Pass, ...] = ("time",)
-        if state.memory is None:
-            passes += ("memory",)
-        if measure.energy and self.given_power is None and state.energy is None and state.energy_reason is None:
-            passes += ("energy",)
-        if measure.operations and state.operations is None and state.operations_reason is None:
-            passes += ("operations",)
-        if recipe.trace.breakdown and state.breakdown is None and state.breakdown_reason is None:
-            passes += ("breakdown",)
-        if recipe.profiling_dimensions.export_logs and state.trace is None and state.trace_reason is None:
-            passes += ("trace",)
-        return Job(
+        return CellJob(
             threads=self.threads[state.cell.variant],
-            passes=passes,
+            passes=state.passes(recipe),
             device=self.options.device,
             seconds=state.cell.seconds,
             batch_size=state.cell.batch_size,
             seed=measure.seed + 1000 * number,
             padding=recipe.profiling_dimensions.padding,
-            size=asdict(self.round_size(measure)),
+            size=self.round_size(measure),
             cpus=self.cpus(number, state.cell.variant),
             handoff=handoff and self.options.device == "cpu",
-            trace=recipe.trace.model_dump(),
-            folder=str(self.folder / state.cell.folder),
+            trace=recipe.trace,
+            folder=self.folder,
+            place=state.cell.folder,
         )
 
     def _finish(self) -> None:
         results = self.file.results
-        start = results.environment.get("reference")
-        measured = [state.cell.variant for state in self.states.values() if state.samples]
+        start = results.environment.reference
+        measured = [state.cell.variant for state in self.states.values() if state.rounds]
         if measured:
             end = self._reference(measured[0])
-            results.environment["reference_at_end"] = end
+            results.environment.reference_at_end = end
             # A better peak than when a cell was measured is nearer the truth: shares of it follow. And what was not
             # stable when it was last visited did not know yet why there would be no more rounds.
             unstable = set(self.schedule.unstable())
-            late = [state for cell, state in self.states.items() if state.operations or cell in unstable]
+            late = [state for cell, state in self.states.items() if "operations" in state.found or cell in unstable]
             self.file.put_all([self._result(state) for state in late])
-            if start and end and start.get("threads") == end.get("threads"):
-                change = end["gflops"] / start["gflops"] - 1
+            if start and end and start.threads == end.threads:
+                change = end.gflops / start.gflops - 1
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
-        results.environment["at_end"] = read_state()
+        results.environment.at_end = read_state()
         results.run.stopped_by = self.schedule.stopped_by
         self._say_why_stopped()
         results.run.status = "complete"
@@ -289,10 +279,10 @@ class Execution:
         found = earlier.cell(cell.variant, cell.seconds, cell.batch_size) if earlier else None
         return CellState.from_result(cell, found) if found else CellState(cell)
 
-    def _loaded(self, variant: str, facts: dict[str, Any]) -> None:
+    def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
-        self.file.results.run.loading_s += facts.pop("loading_s")
-        model = Model(variant=variant, source=wanted.source, type=wanted.type, **facts)
+        self.file.results.run.loading_s += seconds
+        model = Model(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
         models = self.file.results.models
         known = self.file.results.model(variant)
@@ -345,7 +335,7 @@ class Execution:
             if self.peaks.of(self.threads[variant]) is None:
                 self._reference(variant)
 
-    def _reference(self, variant: str) -> dict[str, Any] | None:
+    def _reference(self, variant: str) -> Reference | None:
         self.display.status("reference workload")
         return self.peaks.measure(variant, self.threads[variant])
 

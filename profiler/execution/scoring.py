@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from profiler.accuracy import transcripts
 from profiler.accuracy.result import left_out, put_differences, put_rates
@@ -12,6 +11,7 @@ from profiler.accuracy.score import Score, score
 from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
+from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
 from profiler.results.types import Accuracy, DatasetResult, Model
 
@@ -43,18 +43,18 @@ class Scoring:
                 made._score(variant)
         return made
 
-    def keep(self, variant: str, event: dict[str, Any], batch: int) -> None:
+    def keep(self, variant: str, done: BatchDone, batch: int) -> None:
         """The texts that a worker reports of a call; those of the first round count, later ones are compared."""
-        if "texts" not in event:
+        if not done.ids:  # no texts were asked for, or there is no figure
             return
-        if event["texts"] is None:
+        if done.texts is None:
             self.not_text.add(variant)
             return
         known, new = self.texts[variant], []
         utterances = {utterance.id: utterance for utterance in self.plan.batches[batch]}
-        for name, text in zip(event["ids"], event["texts"], strict=True):
+        for name, text in zip(done.ids, done.texts, strict=True):
             if name not in known:
-                new.append(_transcript(utterances[name], text, event["latency"], batch, len(event["ids"])))
+                new.append(_transcript(utterances[name], text, done.latency or 0.0, batch, len(done.ids)))
             elif known[name].hypothesis != text:
                 self.changed.setdefault(variant, set()).add(name)
         if new:
@@ -84,7 +84,7 @@ class Scoring:
         record = Accuracy(
             variant=variant,
             dataset=self.plan.name,
-            of_utterances=self.plan.drawn["utterances"],
+            of_utterances=self.plan.drawn.utterances,
             normalisation=settings.normalise,
             rtf=result.rtf,
             rtf_percentiles=result.rtf_percentiles,

@@ -15,15 +15,29 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from profiler import messages
 from profiler.environment import available_memory, versions
 from profiler.errors import ProfilerError
-from profiler.execution.channel import Channel, Message
-from profiler.execution.job import Job, run_job
+from profiler.execution.channel import (
+    REQUESTS,
+    AnyJob,
+    CellJob,
+    Channel,
+    Do,
+    Done,
+    Ended,
+    Event,
+    Failed,
+    Load,
+    Loaded,
+    Request,
+    Started,
+)
+from profiler.execution.job import run_job
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.processes import die_with_parent, explain
 from profiler.variants.support import NotSupported
@@ -33,7 +47,6 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
-PATHS = ("folder", "file", "architecture", "base", "checkpoint")  # of a ModelRequest, as text on the way
 FIRST_USE_SECONDS = 0.01
 OOM_SCORE = b"1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
@@ -41,7 +54,7 @@ OOM_SCORE = b"1000"  # when memory runs out, the kernel shall end the cell, not 
 class Worker:
     """What the process holds between requests."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel[Request]) -> None:
         self.channel = channel
         self.model: Model | None = None
         self.speech: Speech | None = None
@@ -52,32 +65,32 @@ class Worker:
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
         while (request := self.channel.receive()) is not None:
-            if request["do"] == "load":
-                self._answer(lambda request=request: self._load(request))
-            elif request["do"] == "job":
-                job = Job.from_message(request["job"])
-                if request["fork"]:
-                    self._in_fork(job)
-                else:
-                    self._answer(lambda job=job: self._job(job))
+            if isinstance(request, Load):
+                self._answer(partial(self._load, request))
+            elif isinstance(request, Do) and request.fork:
+                self._in_fork(request.job)
+            elif isinstance(request, Do):
+                self._answer(partial(self._job, request.job))
 
-    def _answer(self, work: Any) -> bool:
+    def _answer(self, work: Callable[[], Event]) -> bool:
         """Do the work and send its result, or what went wrong in a sentence; the traceback goes to the log."""
         try:
             self.channel.send(work())
         except ProfilerError as error:
-            kind = "unsupported" if isinstance(error, NotSupported) else "user" if error.exit_code == 2 else "other"
-            self.channel.send({"event": "error", "kind": kind, "message": str(error)})
+            unsupported = isinstance(error, NotSupported)
+            self.channel.send(
+                Failed("unsupported" if unsupported else "user" if error.exit_code == 2 else "other", str(error))
+            )
         except MemoryError:
-            self.channel.send({"event": "error", "kind": "other", "message": "out of memory"})
+            self.channel.send(Failed("other", "out of memory"))
         except Exception as error:
             traceback.print_exc()
-            self.channel.send({"event": "error", "kind": "other", "message": explain(error)})
+            self.channel.send(Failed("other", explain(error)))
         else:
             return True
         return False
 
-    def _load(self, request: Message) -> Message:
+    def _load(self, request: Load) -> Loaded:
         import torch
 
         torch.set_num_threads(1)
@@ -86,31 +99,24 @@ class Worker:
         from profiler.execution.conversion import convert_loaded
         from profiler.measure.breakdown import find_parts
         from profiler.measure.parameters import count_parameters, size_bytes
-        from profiler.measure.trace import prepare_profiler
+        from profiler.measure.passes.trace import prepare_profiler
         from profiler.models.load import load_model
-        from profiler.models.model import ModelRequest
-        from profiler.recipe.schema import Training, Variant
         from profiler.training.setup import begin_training, describe
 
-        wanted = request["model"]
-        for name in PATHS:
-            wanted[name] = Path(wanted[name]) if wanted[name] else None
-        model_request = ModelRequest(**wanted)
-        Device(model_request.device).require()
-        if request["fork"] and request["traced"]:
+        device = Device(request.model.device)
+        device.require()
+        if request.fork and request.traced:
             prepare_profiler()
-        before = pages_in_memory() if request["turns"] else []
-        self.model = load_model(model_request)
-        audio = request["audio"]
-        self.speech = Speech(Path(audio) if audio else None, self.model.rate)
-        if request["training"] is None:
-            find_parts(self.model, request["labels"])  # a label that matches nothing is a mistake of the recipe
+        before = pages_in_memory() if request.turns else []
+        self.model = load_model(request.model)
+        self.speech = Speech(request.audio, self.model.rate)
+        if request.training is None:
+            find_parts(self.model, request.labels)  # a label that matches nothing is a mistake of the recipe
             parameters, size = count_parameters(self.model), size_bytes(self.model)
-        conversion = convert_loaded(self.model, Variant.model_validate(request["variant"]), self.speech)
-        if request["training"] is not None:
-            settings = Training.model_validate(request["training"])
-            self.step = begin_training(self.model, settings, Device(model_request.device))
-            find_parts(self.model, request["labels"])
+        conversion = convert_loaded(self.model, request.variant, self.speech)
+        if request.training is not None:
+            self.step = begin_training(self.model, request.training, device)
+            find_parts(self.model, request.labels)
             parameters, size = count_parameters(self.model), size_bytes(self.model)
         # What is imported on first use is imported here, once, and not in every fork.
         torch.manual_seed(0)
@@ -120,34 +126,31 @@ class Worker:
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()
         gc.freeze()
-        if request["turns"]:
+        if request.turns:
             self._own = new_pages(before, pages_in_memory())
             if not fit(self._own, available_memory()):
                 self._own = []
                 self.model.notes.append(messages.LARGE_MODEL)
-        return {
-            "event": "loaded",
-            "model": {
-                "weights": self.model.weights,
-                "output": self.model.output,
-                "sample_rate": self.model.rate,
-                "window_s": self.model.window,
-                "parameters": parameters,
-                "size_bytes": conversion["bytes_after"] if conversion else size,
-                "conversion": conversion,
-                "training": describe(self.step) if self.step else None,
-                "versions": versions(),
-                "notes": self.model.notes,
-            },
-        }
+        return Loaded(
+            weights=self.model.weights,
+            output=self.model.output,
+            sample_rate=self.model.rate,
+            window_s=self.model.window,
+            parameters=parameters,
+            size_bytes=conversion.bytes_after if conversion else size,
+            conversion=conversion,
+            training=describe(self.step) if self.step else None,
+            versions=versions(),
+            notes=self.model.notes,
+        )
 
-    def _job(self, job: Job) -> Message:
+    def _job(self, job: AnyJob) -> Done:
         before = os.times()
         run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
         after = os.times()
-        return {"event": "done", "cpu_s": after.user + after.system - before.user - before.system}
+        return Done(after.user + after.system - before.user - before.system)
 
-    def _in_fork(self, job: Job) -> None:
+    def _in_fork(self, job: AnyJob) -> None:
         """Have the job done by a child. One that is done says so by a byte, and is still leaving while the next one
         starts: giving back its memory takes as long as all else around a small job."""
         sys.stdout.flush()
@@ -159,10 +162,10 @@ class Worker:
             os.close(read_end)
             die_with_parent()
             _offer_to_oom_killer()
-            self.channel.send({"event": "started", "pid": os.getpid()})
-            if job.turns:
+            self.channel.send(Started(os.getpid()))
+            if isinstance(job, CellJob) and job.turns:
                 own_pages(self._own)
-            done = self._answer(lambda: self._job(job))
+            done = self._answer(partial(self._job, job))
             sys.stderr.flush()
             if done:
                 os.write(write_end, b"d")
@@ -175,7 +178,7 @@ class Worker:
             return
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
-        self.channel.send({"event": "ended", "signal": -ended if ended < 0 else None})
+        self.channel.send(Ended(-ended if ended < 0 else None))
 
 
 def _offer_to_oom_killer() -> None:
@@ -191,15 +194,7 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
-    Worker(Channel(read_fd, write_fd)).serve()
-
-
-def request_to_message(request: Any) -> Message:
-    """A ModelRequest as plain values."""
-    plain = asdict(request)
-    for name in PATHS:
-        plain[name] = str(plain[name]) if plain[name] else None
-    return plain
+    Worker(Channel(read_fd, write_fd, REQUESTS)).serve()
 
 
 if __name__ == "__main__":

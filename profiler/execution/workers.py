@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from msgspec import structs
 
 from profiler.device import Device
 from profiler.environment import available_memory
-from profiler.execution.channel import Message
+from profiler.execution.channel import AnyJob, CellJob, Load, Loaded, PassDone, Ready, ReferenceJob
 from profiler.execution.handle import JobFailed, OnEvent, RunningJob, WorkerHandle
-from profiler.execution.job import Job
-from profiler.execution.worker import request_to_message
-from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
 from profiler.results.runs import make_folder
+from profiler.results.types import Reference
 
-Outcome = tuple[dict[str, Any], JobFailed | None]
+Outcome = tuple[dict[str, PassDone], JobFailed | None]
 LOADING_SECONDS = 3600.0  # a large model over a slow network; a hang is noticed all the same
 LOG = "worker.log"
 ROOM = 0.5  # of the machine's memory stays free while models of other variants are kept
@@ -40,7 +39,7 @@ class Workers:
         self.folder = folder
         self.device = Device(device)
         self.threads = threads
-        self.on_load: Callable[[str, Message], None] = lambda variant, model: None
+        self.on_load: Callable[[str, Loaded, float], None] = lambda variant, model, seconds: None
         self._workers: dict[str, WorkerHandle] = {}
         self._made_room = False
         # Whether variants take turns: all are needed at once, none is let go for another, their processes are alike.
@@ -73,21 +72,21 @@ class Workers:
         worker = WorkerHandle(log, self.threads[variant], python, same_place=self.together)
         self._workers[variant] = worker
         try:
-            model = worker.load(
-                request_to_message(self._request(variant)),
-                settings.model_dump(mode="json"),
-                self.loaded.path_of(variant, audio) if audio else None,
-                LOADING_SECONDS,
-                self.can_fork,
-                recipe.profiling_dimensions.export_logs,
-                recipe.trace.labels,
-                recipe.training.model_dump() if recipe.mode == "training" else None,
-                self.together,
+            request = Load(
+                model=self._request(variant),
+                variant=settings,
+                audio=self.loaded.path_of(variant, audio) if audio else None,
+                fork=self.can_fork,
+                traced=recipe.profiling_dimensions.export_logs,
+                labels=recipe.trace.labels,
+                training=recipe.training if recipe.mode == "training" else None,
+                turns=self.together,
             )
+            model = worker.load(request, LOADING_SECONDS)
         except BaseException:
             self._discard(variant)
             raise
-        self.on_load(variant, {**model, "loading_s": time.perf_counter() - start})
+        self.on_load(variant, model, time.perf_counter() - start)
         return worker
 
     def _make_room(self) -> None:
@@ -115,7 +114,7 @@ class Workers:
         if not self.can_fork and self._used:
             self.close()
 
-    def do(self, variant: str, job: Job, timeout: float, on_event: OnEvent) -> dict[str, Any]:
+    def do(self, variant: str, job: AnyJob, timeout: float, on_event: OnEvent) -> dict[str, PassDone]:
         """Do a job in a fork of the loaded worker, or in the worker itself. Raises JobFailed."""
         self._used = True
         try:
@@ -125,7 +124,7 @@ class Workers:
                 self._discard(variant)
             raise
 
-    def run(self, jobs: dict[str, Job], timeout: float, on_event: OnEvent) -> Outcome:
+    def run(self, jobs: dict[str, CellJob], timeout: float, on_event: OnEvent) -> Outcome:
         """Do one job: {pass: result} of what was done, and why the rest was not."""
         ((variant, job),) = jobs.items()
         try:
@@ -133,9 +132,9 @@ class Workers:
         except JobFailed as error:
             return error.results, error
 
-    def take_turns(self, jobs: dict[str, Job], timeout: float, on_event: OnEvent) -> list[Outcome]:
+    def take_turns(self, jobs: dict[str, CellJob], timeout: float, on_event: OnEvent) -> list[Outcome]:
         """Do two jobs whose timed calls take turns: A B, B A, A B, ... Each has a process of its own; one sleeps."""
-        size = RoundSize(**next(iter(jobs.values())).size or {})
+        size = next(iter(jobs.values())).size
         walls: list[list[float]] = [[] for _ in jobs]
         running: list[RunningJob] = []
         failures: list[JobFailed | None] = [None for _ in jobs]
@@ -147,8 +146,10 @@ class Workers:
                 failures[number] = error
 
         for number, (variant, job) in enumerate(jobs.items()):  # one warms up, rests, and only then the other starts
-            running.append(self.ready(variant).start(replace(job, turns=True), self.can_fork, timeout, on_event))
-            step(number, lambda job: job.wait_for("ready"))
+            running.append(
+                self.ready(variant).start(structs.replace(job, turns=True), self.can_fork, timeout, on_event)
+            )
+            step(number, lambda job: job.wait_for(Ready))
         turns = 0
         while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
             for number in (0, 1) if turns % 2 == 0 else (1, 0):
@@ -162,20 +163,25 @@ class Workers:
                 step(number, lambda job: job.finish())  # before the other's: passes beside timing do not overlap
         return [(job.results, failure) for job, failure in zip(running, failures, strict=True)]
 
-    def reference(self, variant: str, timeout: float) -> dict[str, Any] | None:
+    def reference(self, variant: str, timeout: float) -> Reference | None:
         """The reference workload, in a process of its own; None when it fails."""
-        job = Job(self.threads[variant])
+        job = ReferenceJob(threads=self.threads[variant])
         try:
             if self.can_fork:
-                return dict(self.ready(variant).run(job, True, timeout)["reference"])
+                return self._reference(self.ready(variant), job, timeout)
             make_folder(self.folder / variant)
             worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], self._python(variant))
             try:
-                return dict(worker.run(job, False, timeout)["reference"])
+                return self._reference(worker, job, timeout)
             finally:
                 worker.close()
         except JobFailed:
             return None
+
+    def _reference(self, worker: WorkerHandle, job: ReferenceJob, timeout: float) -> Reference | None:
+        running = worker.start(job, self.can_fork, timeout)
+        running.finish()
+        return running.reference
 
     def _discard(self, variant: str) -> None:
         worker = self._workers.pop(variant, None)

@@ -133,13 +133,13 @@ def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None
 
 def _point(results: Results, value: float, cell: CellResult | None) -> Point:
     environment = results.environment
-    about = environment.get("repository") or environment.get("profiler") or {}
+    about = environment.repository or environment.profiler
     started = results.run.started[:16].replace("T", " ")
     return Point(
         label=started,
         runs=(results.run.id,),
         date=started,
-        commit=about.get("commit"),
+        commit=about.commit if about else None,
         value=value,
         half_width=cell.latency_s.half_width if cell is not None and cell.latency_s else None,
         complete=results.run.status == "complete",
@@ -183,13 +183,13 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
 
 
 def _host(results: Results) -> str:
-    return str(results.environment.get("host") or "no host's name")
+    return str(results.environment.host or "no host's name")
 
 
 def _hardware(results: Results) -> str:
     """What the model ran on: the GPU where it was one, else the processor."""
     environment = results.environment
-    gpus = [gpu.get("name") for gpu in environment.get("gpu") or []]
-    if str(environment.get("device", "cpu")).startswith("cuda") and gpus:
+    gpus = [gpu.name for gpu in environment.gpu]
+    if (environment.device or "cpu").startswith("cuda") and gpus:
         return str(gpus[0])
-    return str(environment.get("cpu") or "an unknown processor")
+    return str(environment.cpu or "an unknown processor")

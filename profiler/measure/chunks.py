@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import statistics
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from profiler.measure.latency import CLOCK_DIGITS
 from profiler.results.statistics import percentiles
@@ -20,34 +21,46 @@ if TYPE_CHECKING:
 KEPT_IN_ROUND = 1000  # enough for the 99th percentile in every round
 
 
-def chunk_figures(chunks: Chunks, seed: int) -> dict[str, Any]:
-    """What a round saw, as plain values."""
+@dataclass
+class ChunkRound:
+    """What one round saw."""
+
+    seconds: float
+    lookahead_s: float
+    n: int
+    late: int
+    max: float
+    samples: list[float]
+
+
+def chunk_round(chunks: Chunks, seed: int) -> ChunkRound:
+    """The chunks of the round's timed calls."""
     times = chunks.times
     kept = times if len(times) <= KEPT_IN_ROUND else random.Random(seed).sample(times, KEPT_IN_ROUND)
-    return {
-        "seconds": chunks.seconds,
-        "lookahead_s": chunks.lookahead,
-        "n": len(times),
-        "late": sum(seconds > chunks.seconds for seconds in times),
-        "max": round(max(times, default=0.0), CLOCK_DIGITS),
-        "samples": [round(seconds, CLOCK_DIGITS) for seconds in kept],
-    }
+    return ChunkRound(
+        seconds=chunks.seconds,
+        lookahead_s=chunks.lookahead,
+        n=len(times),
+        late=sum(seconds > chunks.seconds for seconds in times),
+        max=round(max(times, default=0.0), CLOCK_DIGITS),
+        samples=[round(seconds, CLOCK_DIGITS) for seconds in kept],
+    )
 
 
-def add_round(earlier: ChunkLatency | None, figures: dict[str, Any]) -> ChunkLatency | None:
+def add_round(earlier: ChunkLatency | None, new: ChunkRound) -> ChunkLatency | None:
     """The figures of all rounds so far; None where nothing was processed."""
-    if not figures["n"]:
+    if not new.n:
         return earlier
-    samples = [*(earlier.samples if earlier else []), *figures["samples"]]
-    n = figures["n"] + (earlier.n if earlier else 0)
-    late = figures["late"] + (earlier.late if earlier else 0)
+    samples = [*(earlier.samples if earlier else []), *new.samples]
+    n = new.n + (earlier.n if earlier else 0)
+    late = new.late + (earlier.late if earlier else 0)
     return ChunkLatency(
-        seconds=figures["seconds"],
-        lookahead_s=figures["lookahead_s"],
+        seconds=new.seconds,
+        lookahead_s=new.lookahead_s,
         n=n,
         median=statistics.median(samples),
         percentiles=percentiles(samples),
-        max=max(figures["max"], earlier.max if earlier else 0.0),
+        max=max(new.max, earlier.max if earlier else 0.0),
         late=late,
         over=late / n,
         samples=samples,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from profiler.results.types import ComponentCounts, Parameters, Size
+
 if TYPE_CHECKING:
     import torch
 
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 REST = "other"
 
 
-def count_parameters(model: Model) -> dict[str, Any]:
-    """{total, trainable, buffers, shared[], components{}, details{}}.
+def count_parameters(model: Model) -> Parameters:
+    """In total and by component.
 
     Each parameter and buffer counts once, in the first component that has it. `buffers` are numbers that are not
     learned by gradients, such as running means. `shared` lists names of one and the same thing: a tied parameter, or a
@@ -22,20 +24,20 @@ def count_parameters(model: Model) -> dict[str, Any]:
     """
     seen: set[int] = set()
     components: dict[str, int] = {}
-    details: dict[str, dict[str, int]] = {}
+    details: dict[str, ComponentCounts] = {}
     for name, part in (*model.components.items(), (REST, model.module)):
         parameters, buffers = _unseen(part.parameters(), seen), _unseen(part.buffers(), seen)
         if parameters or buffers:
             components[name] = _numbers(parameters)
-            details[name] = {"trainable": _trainable(parameters), "buffers": _numbers(buffers)}
-    return {
-        "total": _numbers(_unseen(model.module.parameters(), set())),
-        "trainable": _trainable(_unseen(model.module.parameters(), set())),
-        "buffers": _numbers(_unseen(model.module.buffers(), set())),
-        "shared": shared_names(model.module),
-        "components": {name: count for name, count in components.items() if count},
-        "details": details,
-    }
+            details[name] = ComponentCounts(trainable=_trainable(parameters), buffers=_numbers(buffers))
+    return Parameters(
+        total=_numbers(_unseen(model.module.parameters(), set())),
+        trainable=_trainable(_unseen(model.module.parameters(), set())),
+        buffers=_numbers(_unseen(model.module.buffers(), set())),
+        shared=shared_names(model.module),
+        components={name: count for name, count in components.items() if count},
+        details=details,
+    )
 
 
 def shared_names(module: torch.nn.Module) -> list[list[str]]:
@@ -57,17 +59,14 @@ def _children(owner: torch.nn.Module) -> Iterator[tuple[str, Any]]:
             yield name, child
 
 
-def size_bytes(model: Model) -> dict[str, Any]:
-    """Bytes of parameters and buffers as they are saved: {total, components{}}."""
+def size_bytes(model: Model) -> Size:
+    """Bytes of parameters and buffers as they are saved."""
     seen: set[int] = set()
     components = {name: _bytes(part, seen) for name, part in model.components.items()}
     rest = _bytes(model.module, seen)
     if rest:
         components[REST] = rest
-    return {
-        "total": sum(components.values()),
-        "components": {name: count for name, count in components.items() if count},
-    }
+    return Size(total=sum(components.values()), components={name: count for name, count in components.items() if count})
 
 
 def _bytes(module: torch.nn.Module, seen: set[int]) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
-from profiler.measure import memory
+from profiler.results.types import Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
 from profiler.training.step import PHASES
 
 if TYPE_CHECKING:
@@ -29,15 +29,26 @@ NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
 # -- in the process that is measured
 
 
-def training_figures(step: TrainingStep, inputs: list[Any]) -> dict[str, Any]:
+@dataclass
+class StepRound:
     """What a round of the timing pass knows of its steps."""
-    return {
-        "phases": step.times(),
-        "losses": [_finite(loss) for loss in step.losses],
-        "frame_rate": step.frame_rate,
-        "tokens": statistics.fmean(targets.total for _, targets in inputs),
-        "state_bytes": step.state_bytes(),
-    }
+
+    phases: list[list[float]] | None  # seconds of each phase of each call
+    losses: list[float | None]
+    frame_rate: float
+    tokens: float
+    state_bytes: dict[str, int]
+
+
+def training_round(step: TrainingStep, inputs: list[Any]) -> StepRound:
+    """Of the steps since the warm-up."""
+    return StepRound(
+        phases=step.times(),
+        losses=[_finite(loss) for loss in step.losses],
+        frame_rate=step.frame_rate,
+        tokens=statistics.fmean(targets.total for _, targets in inputs),
+        state_bytes=step.state_bytes(),
+    )
 
 
 def _finite(loss: Any) -> float | None:
@@ -45,7 +56,7 @@ def _finite(loss: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[memory.PeakMemory, Peaks]:
+def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:
     """The figures of the memory pass, of the whole step and of each phase."""
     found: Peaks = {name: {} for name in PHASES}
     above = _process_peaks(step, value, device, found)
@@ -56,11 +67,14 @@ def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[mem
         values = [peaks.get(kind) for peaks in found.values()]
         return max((each for each in values if each is not None), default=None)
 
-    return memory.PeakMemory(most("tensors"), most("process"), above, most("device")), found
+    whole = PeakMemory(tensors=most("tensors"), process=most("process"), above_baseline=above, device=most("device"))
+    return whole, {phase: PeakMemory(**peaks) for phase, peaks in found.items()}
 
 
 def _process_peaks(step: TrainingStep, value: Any, device: Device, found: Peaks) -> int | None:
     """The kernel's high-water mark, and the device's, set back at each phase; how far the highest lies above before."""
+    from profiler.measure.passes import memory
+
     gc.collect()
     memory.hand_back_freed_memory()
     resettable = memory.reset_high_water_mark()
@@ -86,6 +100,8 @@ def _process_peaks(step: TrainingStep, value: Any, device: Device, found: Peaks)
 def _tensor_peaks(step: TrainingStep, value: Any, found: Peaks) -> None:
     """Exact sums of the allocator's events; the clock of spans and of these events is the same."""
     from torch.autograd.profiler import profile
+
+    from profiler.measure.passes import memory
 
     gc.collect()
     with profile(profile_memory=True) as recording, memory.new_threads_recorded(), phase_spans(step):
@@ -119,74 +135,72 @@ class TrainingState:
     frame_rate: float = 0.0
     tokens: float = 0.0
     state_bytes: dict[str, int] = field(default_factory=dict)
-    memory: Peaks | None = None
 
-    def add_round(self, figures: dict[str, Any]) -> None:
-        self.calls += figures["phases"] or []
-        self.without_clock |= figures["phases"] is None
-        self.losses = self.losses or figures["losses"]
-        self.frame_rate, self.tokens = figures["frame_rate"], figures["tokens"]
-        self.state_bytes = figures["state_bytes"]
+    def add_round(self, new: StepRound) -> None:
+        self.calls += new.phases or []
+        self.without_clock |= new.phases is None
+        self.losses = self.losses or new.losses
+        self.frame_rate, self.tokens = new.frame_rate, new.tokens
+        self.state_bytes = new.state_bytes
 
     @classmethod
-    def from_result(cls, result: dict[str, Any] | None) -> TrainingState:
+    def from_result(cls, result: StepFigures | None) -> TrainingState:
         if result is None:
             return cls()
-        columns = [result["phases"][name]["samples"] for name in PHASES] if result["phases"] else []
+        columns = [result.phases[name].samples for name in PHASES] if result.phases else []
         return cls(
             calls=[list(call) for call in zip(*columns, strict=True)],
-            without_clock=result["phases"] is None,
-            losses=[result["loss"]["first"], result["loss"]["last"]],
-            frame_rate=result["frames_per_second_of_audio"],
-            tokens=result["tokens"],
-            state_bytes=result["state_bytes"],
-            memory=result["peak_memory_bytes"],
+            without_clock=result.phases is None,
+            losses=[result.loss.first, result.loss.last],
+            frame_rate=result.frames_per_second_of_audio,
+            tokens=result.tokens,
+            state_bytes=result.state_bytes,
         )
 
-    def result(self, median: float, seconds_of_audio: float) -> dict[str, Any] | None:
+    def result(self, median: float, seconds_of_audio: float) -> StepFigures | None:
         """None where nothing was trained."""
         if not self.losses:
             return None
         speed = seconds_of_audio / median if median else None
-        return {
-            "phases": phases_of(self.calls) if self.calls else None,
-            "phases_reason": NO_CLOCK if self.without_clock else None,
-            "peak_memory_bytes": self.memory,
-            "state_bytes": self.state_bytes,
-            "seconds_of_audio_per_second": speed,
-            "frames_per_second": speed * self.frame_rate if speed else None,
-            "frames_per_second_of_audio": self.frame_rate,
-            "tokens": self.tokens,
-            "loss": {"first": self.losses[0], "last": self.losses[-1]},
-        }
+        return StepFigures(
+            phases=phases_of(self.calls) if self.calls else None,
+            phases_reason=NO_CLOCK if self.without_clock else None,
+            state_bytes=self.state_bytes,
+            seconds_of_audio_per_second=speed,
+            frames_per_second=speed * self.frame_rate if speed else None,
+            frames_per_second_of_audio=self.frame_rate,
+            tokens=self.tokens,
+            loss=Loss(first=self.losses[0], last=self.losses[-1]),
+        )
 
 
-def phases_of(calls: list[list[float]]) -> dict[str, dict[str, Any]]:
+def phases_of(calls: list[list[float]]) -> dict[str, Phase]:
     """Each phase over all calls; shares are of the mean step, so that they add up to 1."""
     columns = dict(zip(PHASES, zip(*calls, strict=True), strict=True))
     whole = sum(statistics.fmean(column) for column in columns.values())
     return {
-        name: {
-            "median_s": statistics.median(column),
-            "mean_s": statistics.fmean(column),
-            "share": statistics.fmean(column) / whole if whole else 0.0,
-            "samples": list(column),
-        }
+        name: Phase(
+            median_s=statistics.median(column),
+            mean_s=statistics.fmean(column),
+            share=statistics.fmean(column) / whole if whole else 0.0,
+            samples=list(column),
+        )
         for name, column in columns.items()
     }
 
 
-def training_over(batches: list[tuple[float, int, int, list[list[float]]]], audio: float) -> dict[str, Any]:
+def training_over(batches: list[tuple[float, int, int, list[list[float]]]], audio: float) -> StepTotals:
     """The same over the batches of a data set: (seconds of the step, tokens, frames, phases of each round) of each."""
     total = sum(seconds for seconds, *_ in batches)
     by_phase = [[statistics.fmean(column) for column in zip(*rounds, strict=True)] for *_, rounds in batches if rounds]
     sums = [sum(column) for column in zip(*by_phase, strict=True)]
-    return {
-        "phases": {
-            name: {"total_s": each, "share": each / sum(sums)} for name, each in zip(PHASES, sums, strict=False)
+    tokens = sum(tokens for _, tokens, _, _ in batches)
+    return StepTotals(
+        phases={
+            name: PhaseTotal(total_s=each, share=each / sum(sums)) for name, each in zip(PHASES, sums, strict=False)
         },
-        "tokens": sum(tokens for _, tokens, _, _ in batches),
-        "seconds_of_audio_per_second": audio / total if total else None,
-        "frames_per_second": sum(frames for _, _, frames, _ in batches) / total if total else None,
-        "tokens_per_second": sum(tokens for _, tokens, _, _ in batches) / total if total else None,
-    }
+        tokens=tokens,
+        seconds_of_audio_per_second=audio / total if total else None,
+        frames_per_second=sum(frames for _, _, frames, _ in batches) / total if total else None,
+        tokens_per_second=tokens / total if total else None,
+    )

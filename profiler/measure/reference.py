@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from profiler.results.types import Reference
+
 MATRIX = 1024  # 3 x 4 MB: in cache on server processors, large enough to use all threads well
 COPY_BYTES = 64 * 1024 * 1024  # larger than the last-level cache
 SECONDS_EACH = 0.4
 
 
-def measure_reference() -> dict[str, Any]:
-    """{gflops, gb_per_s, threads} of the current process."""
+def measure_reference() -> Reference:
+    """Of the current process."""
     import torch
 
     left, right = torch.randn(MATRIX, MATRIX), torch.randn(MATRIX, MATRIX)
@@ -25,11 +27,11 @@ def measure_reference() -> dict[str, Any]:
     target = torch.empty_like(source)
     multiply = _best(lambda: torch.mm(left, right, out=product))
     copy = _best(lambda: target.copy_(source))
-    return {
-        "gflops": 2 * MATRIX**3 / multiply / 1e9,
-        "gb_per_s": 2 * COPY_BYTES / copy / 1e9,  # read and written
-        "threads": torch.get_num_threads(),
-    }
+    return Reference(
+        gflops=2 * MATRIX**3 / multiply / 1e9,
+        gb_per_s=2 * COPY_BYTES / copy / 1e9,  # read and written
+        threads=torch.get_num_threads(),
+    )
 
 
 def _best(work: Callable[[], Any]) -> float:

@@ -29,23 +29,20 @@ def take_turns(
     inputs: Sequence[Any],
     device: Device,
     size: RoundSize,
-    emit: Callable[[dict[str, Any]], None],
-    receive: Callable[[], dict[str, Any] | None],
+    wait: Callable[[float | None], bool],
     on_sample: OnSample,
 ) -> Timing:
-    """Warm up, say `ready`, then make one timed call for each {"do": "call"} that is received, until another word."""
+    """Warm up, then make one timed call whenever `wait`, which is told how long the last one took, gives true."""
     timing = warm_up(run, inputs, device, size, on_sample)
     with no_garbage_collection():
         rest()
-        emit({"event": "ready"})
-        while (request := receive()) is not None and request["do"] == "call":
+        while wait(timing.samples[-1] if timing.samples else None):
             value = input_of(inputs, len(timing.samples))
             if (timing.samples or timing.warmup)[-1] < COLD_SECONDS:
                 run(value)
             timing.add(timed(run, value, device))
             on_sample(timing)
             rest()
-            emit({"event": "call", "wall": timing.samples[-1]})
     return timing
 
 

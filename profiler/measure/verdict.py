@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from profiler.measure.handoff import FAR
 from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
 from profiler.results.statistics import INTERVAL_NEEDS, Estimate, estimate
+from profiler.results.types import Condition
 
 Verdict = Literal["stable", "unstable"]
 SLOW_FIRST = 1.5  # first timed call over the median of the others
@@ -22,7 +23,7 @@ PAIRS_WHEN_DISTURBED = 8  # so many where others used the machine: fewer may agr
 def judge(
     rounds: Sequence[Sequence[float]],
     cpu: Sequence[Sequence[float]],
-    conditions: Sequence[dict[str, Any]],
+    conditions: Sequence[Condition],
     width: float,
 ) -> tuple[Estimate, Verdict, dict[str, float]]:
     """The figure of a cell, whether its interval is as narrow as wanted, and what disturbed it: kind -> figure."""
@@ -61,22 +62,22 @@ def _pairs_agree(paired: Sequence[float], disturbed: bool) -> bool:
 
 
 def _from_outside(
-    rounds: Sequence[Sequence[float]], cpu: Sequence[Sequence[float]], conditions: Sequence[dict[str, Any]]
+    rounds: Sequence[Sequence[float]], cpu: Sequence[Sequence[float]], conditions: Sequence[Condition]
 ) -> dict[str, float]:
     """What was done to the machine meanwhile."""
     found = {}
-    busy = max((state.get("other_cpus", 0.0) for state in conditions), default=0.0)
+    busy = max((state.other_cpus for state in conditions), default=0.0)
     if busy >= BUSY_CPUS:
         found["other_processes"] = busy
     if (stretch := stretched(rounds, cpu)) > STRETCHED:
         found["stretched"] = stretch
-    stolen = max((state.get("stolen_cpus", 0.0) for state in conditions), default=0.0)
+    stolen = max((state.stolen_cpus for state in conditions), default=0.0)
     if stolen >= STOLEN_CPUS:
         found["stolen"] = stolen
-    throttled = sum(state.get("throttled", 0) for state in conditions)
+    throttled = sum(state.throttled for state in conditions)
     if throttled:
         found["throttled"] = float(throttled)
-    handoffs = [state["handoff_s"] for state in conditions if isinstance(state.get("handoff_s"), float)]
+    handoffs = [state.handoff_s for state in conditions if state.handoff_s is not None]
     if not found and handoffs and max(handoffs) > FAR * min(handoffs):
         found["thread_latency"] = max(handoffs)
     return found

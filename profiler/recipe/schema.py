@@ -137,6 +137,11 @@ class Measure(Section):
     idle_watts: PositiveSeconds | None = Field(None, description="power of the idle machine, beside watts or powertop")
     powertop: str | None = Field(None, description="a report of powertop --csv, to take the power from")
 
+    @property
+    def power_is_given(self) -> bool:
+        """Whether energy follows from a power that the user read elsewhere."""
+        return not (self.watts is None and self.idle_watts is None and self.powertop is None)
+
     @model_validator(mode="after")
     def _calls_in_order(self) -> Measure:
         if self.min_calls > self.max_calls:
@@ -160,10 +165,13 @@ class Schedule(Section):
     repeat: int = Field(1, ge=1, description="how often all that is done; a trace each time")
 
 
+Labels = dict[str, str | list[str]]
+
+
 class Trace(Section):
     """Which parts of the model are told apart, and what the traced pass records; the latter makes traces larger."""
 
-    labels: dict[str, str | list[str]] = Field(
+    labels: Labels = Field(
         default_factory=dict,
         description="names for parts of the model, each with a pattern of module names, such as "
         "{encoder: encoder, self_attn: '*.self_attn'}; empty: the parts that the model says it has",

@@ -15,7 +15,7 @@ def accuracy_tables(results: Results, name: str) -> list[Table]:
     found = results.accuracy
     if not found:
         return []
-    compared = next((record.difference["to"] for record in found if record.difference), None)
+    compared = next((record.difference.to for record in found if record.difference), None)
     header = ["variant", "WER, %", "CER, %", "substitutions", "insertions", "deletions", "words", "utterances"]
     header += [f"WER less that of {compared}"] if compared else []
     table = Table(f"Error rates, data set {found[0].dataset} - {name}", header, [])
@@ -58,8 +58,8 @@ def _row(record: Accuracy, compared: str | None) -> list[str]:
 def _difference(record: Accuracy) -> str:
     if record.difference is None:
         return ""
-    interval = record.difference["ci95"]
-    return f"{100 * record.difference['value']:+.2f}" + (f" {_interval(interval, '+')}" if interval else "")
+    interval = record.difference.ci95
+    return f"{100 * record.difference.value:+.2f}" + (f" {_interval(interval, '+')}" if interval else "")
 
 
 def _remarks(found: list[Accuracy]) -> list[str]:
@@ -69,7 +69,7 @@ def _remarks(found: list[Accuracy]) -> list[str]:
         by = ", ".join(part for part in (first.scorer, first.normaliser) if part)
         remarks.append(
             f"Texts normalised: {normalisation} ({SENTENCES[normalisation]}). Scored by {by}. In brackets: 95 % of "
-            f"{first.bootstrap['resamples']:,} sets of utterances drawn anew from this one."
+            f"{first.bootstrap.resamples:,} sets of utterances drawn anew from this one."
         )
     if any(record.difference for record in found):
         remarks.append("A difference whose interval has 0 in it may be chance.")
@@ -87,8 +87,8 @@ def _remarks(found: list[Accuracy]) -> list[str]:
                 f"{most:.1%} of such utterances have one"
             )
         for entry in record.left_out[:NAMED]:
-            names = ", ".join(entry["ids"]) + (", ..." if entry["utterances"] > len(entry["ids"]) else "")
-            remarks.append(f"- {whose}{entry['utterances']} not scored ({names}): {entry['reason']}")
+            names = ", ".join(entry.ids) + (", ..." if entry.utterances > len(entry.ids) else "")
+            remarks.append(f"- {whose}{entry.utterances} not scored ({names}): {entry.reason}")
         if len(record.left_out) > NAMED:
             remarks.append(f"- {whose}and others, for {len(record.left_out) - NAMED} reasons more")
         if record.changed_texts:

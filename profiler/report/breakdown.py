@@ -57,7 +57,7 @@ def label_table(title: str, cells: list[CellResult]) -> Table | None:
     cell = largest(cells)
     if cell is None:
         return None
-    table = _table(title, "label", _rows(cell, "label"))
+    table = _table(title, "label", label_rows(cell))
     table.remarks = remarks_of(cell)
     return table
 
@@ -111,8 +111,8 @@ def chosen(results: Results, asked: Asked) -> list[CellResult]:
 
 def all_rows(cell: CellResult, folder: Path, asked: Asked) -> list[dict[str, Any]]:
     if asked.by == "label":
-        return _rows(cell, "label")
-    path = folder / str((cell.breakdown or {})["file"])
+        return label_rows(cell)
+    path = folder / str(cell.breakdown and cell.breakdown.file)
     try:
         details = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,9 +136,9 @@ def select(rows: list[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows(cell: CellResult, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (cell.breakdown or {})[f"{name}s"]
-    return rows
+def label_rows(cell: CellResult) -> list[dict[str, Any]]:
+    """In the shape of the rows of modules and operators, which are in a file."""
+    return [part.model_dump() for part in cell.breakdown.labels] if cell.breakdown else []
 
 
 def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
@@ -165,25 +165,26 @@ def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
 
 def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
     """What is said below the table of a cell: how it was measured, and what its columns mean."""
-    found = cell.breakdown or {}
+    found = cell.breakdown
+    assert found is not None
     by = asked.by if asked else "label"
     calls = f"Of {cell.place}"
     if by == "operator":
-        return [f"{calls}: mean of {_times(found['profiled_calls'])} under the profiler. {UNDER_PROFILER}"]
-    overhead = found["overhead"]
-    cost = f"{overhead['module_calls']} calls of modules, {significant(overhead['hook_s'] * 1e6, 2)} µs each"
-    if "backward_steps" in overhead:
-        each = significant(overhead["backward_hook_s"] * 1e6, 2)
-        cost += f", and {overhead['backward_steps']} steps of the backward pass, {each} µs each"
+        return [f"{calls}: mean of {_times(found.profiled_calls)} under the profiler. {UNDER_PROFILER}"]
+    overhead = found.overhead
+    cost = f"{overhead.module_calls:g} calls of modules, {significant(overhead.hook_s * 1e6, 2)} µs each"
+    if overhead.backward_steps is not None:
+        each = significant((overhead.backward_hook_s or 0.0) * 1e6, 2)
+        cost += f", and {overhead.backward_steps:g} steps of the backward pass, {each} µs each"
     remarks = [
-        f"{calls}: mean of {_times(found['calls'])} with labels, apart from the timed ones, which have none. "
-        f"The labels cost {_percent(overhead['known'])} of a call ({cost}); in turns with calls without labels the "
-        f"difference was {overhead['measured']:+.1%}.",
+        f"{calls}: mean of {_times(found.calls)} with labels, apart from the timed ones, which have none. "
+        f"The labels cost {_percent(overhead.known)} of a call ({cost}); in turns with calls without labels the "
+        f"difference was {overhead.measured:+.1%}.",
         COLUMNS
-        + (f" {BACKWARD}" if "backward_steps" in overhead else "")
+        + (f" {BACKWARD}" if overhead.backward_steps is not None else "")
         + (f" {FOLDED}" if by == "module" and not (asked and asked.unfolded) else ""),
     ]
-    return remarks + [f"- {note}" for note in found["notes"]]
+    return remarks + [f"- {note}" for note in found.notes]
 
 
 def _times(count: int) -> str:

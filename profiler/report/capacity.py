@@ -48,7 +48,7 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
 
 def _sizes(results: Results, asked: str | int | None) -> list[tuple[str, float]]:
     environment = results.environment
-    machine = environment.get("memory_limit_bytes") or environment.get("memory_bytes")
+    machine = environment.memory_limit_bytes or environment.memory_bytes
     sizes = [(f"this machine, {bytes_text(machine)}", float(machine))] if machine else []
     if asked is not None:
         size = parse_bytes(asked)

@@ -44,7 +44,7 @@ def rtf_text(result: DatasetResult, width: float) -> str:
 def _row(result: DatasetResult, width: float) -> list[str]:
     if result.rtf is None or result.rtf_padded is None or result.latency_s is None or result.seconds_of_audio is None:
         return [result.variant, "0", "0", *["not yet" if result.status == "ok" else result.status] * 6]
-    wanted = result.drawn["batches"]
+    wanted = result.drawn.batches
     return [
         result.variant,
         f"{result.utterances:,}",
@@ -53,8 +53,8 @@ def _row(result: DatasetResult, width: float) -> list[str]:
         f"{result.share_of_padding:.1%}",
         rtf_text(result, width),
         _rtf(result, result.rtf_padded, width),
-        seconds_text(result.latency_s["median"]),
-        seconds_text(result.latency_s["max"]),
+        seconds_text(result.latency_s.median),
+        seconds_text(result.latency_s.max),
     ]
 
 
@@ -87,12 +87,12 @@ def _share(value: float | None) -> str:
 def _quarters(result: DatasetResult) -> list[list[str]]:
     return [
         [
-            f"{row['batches_of']} ({row['batches']})",
-            f"{significant(row['seconds'][0], 3)} to {significant(row['seconds'][1], 3)} s",
-            seconds_text(row["seconds_of_audio"]),
-            f"{row['share_of_padding']:.1%}",
-            significant(row["rtf"], 3),
-            seconds_text(row["latency_s"]),
+            f"{row.batches_of} ({row.batches})",
+            f"{significant(row.seconds[0], 3)} to {significant(row.seconds[1], 3)} s",
+            seconds_text(row.seconds_of_audio),
+            f"{row.share_of_padding:.1%}",
+            significant(row.rtf, 3),
+            seconds_text(row.latency_s),
         ]
         for row in result.by_length
     ]
@@ -101,15 +101,15 @@ def _quarters(result: DatasetResult) -> list[list[str]]:
 def _remarks(found: list[DatasetResult], width: float) -> list[str]:
     first = found[0]
     remarks = [
-        f"RTF: all time over all real audio. Lengths of the set: {significant(first.seconds['min'], 3)} to "
-        f"{significant(first.seconds['max'], 3)} s, mean {significant(first.seconds['mean'], 3)} s. Audio: "
+        f"RTF: all time over all real audio. Lengths of the set: {significant(first.seconds.min, 3)} to "
+        f"{significant(first.seconds.max, 3)} s, mean {significant(first.seconds.mean, 3)} s. Audio: "
         f"{first.audio}."
     ]
     drawn = first.drawn
-    if drawn["batches"] < drawn["of_batches"]:
+    if drawn.batches < drawn.of_batches:
         remarks.append(
-            f"Drawn: {drawn['batches']:,} of {drawn['of_batches']:,} batches ({drawn['utterances']:,} of "
-            f"{drawn['of_utterances']:,} utterances), spread evenly over the lengths of all batches, "
+            f"Drawn: {drawn.batches:,} of {drawn.of_batches:,} batches ({drawn.utterances:,} of "
+            f"{drawn.of_utterances:,} utterances), spread evenly over the lengths of all batches, "
             f"which have {first.share_of_padding_in_set:.1%} padding."
         )
     if any((result.spread or 0.0) > width for result in found):
@@ -121,8 +121,8 @@ def _remarks(found: list[DatasetResult], width: float) -> list[str]:
         whose = f"{result.variant}, " if several else ""
         for what, batches in (("failed", result.failed), ("skipped", result.skipped)):
             remarks += [
-                f"- {whose}batch {batch['batch']} ({batch['utterances']} utterances, the longest {batch['longest']} of "
-                f"{significant(batch['longest_s'], 3)} s): {what}, {batch['reason']}"
+                f"- {whose}batch {batch.batch} ({batch.utterances} utterances, the longest {batch.longest} of "
+                f"{significant(batch.longest_s, 3)} s): {what}, {batch.reason}"
                 for batch in batches[:SHOWN]
             ]
             if len(batches) > SHOWN:

@@ -17,12 +17,12 @@ def energy_table(title: str, cells: list[CellResult]) -> Table | None:
         rows.append(
             [
                 cell.place,
-                _joules(energy["per_call"]),
-                _joules(energy["per_call_above_idle"]),
-                _joules(energy["per_second_of_audio"]),
-                _joules(energy["watt_hours_per_hour_of_audio"]),
-                _joules(energy["mean_power_w"]),
-                _joules(energy["idle_power_w"]),
+                _joules(energy.per_call),
+                _joules(energy.per_call_above_idle),
+                _joules(energy.per_second_of_audio),
+                _joules(energy.watt_hours_per_hour_of_audio),
+                _joules(energy.mean_power_w),
+                _joules(energy.idle_power_w),
             ]
         )
     if not rows:
@@ -30,11 +30,11 @@ def energy_table(title: str, cells: list[CellResult]) -> Table | None:
     header = ["audio x batch", "J per call", "above idle", "J per s of audio", "Wh per h of audio", "mean W", "idle W"]
     table = Table(title, header, rows)
     measured = [cell.energy_j for cell in cells if cell.energy_j]
-    for text in dict.fromkeys(f"{energy['source']}: {energy['sensor']}; {energy['covers']}." for energy in measured):
+    for text in dict.fromkeys(f"{energy.source}: {energy.sensor}; {energy.covers}." for energy in measured):
         table.remarks.append(text)
-    for text in dict.fromkeys(note for energy in measured for note in energy["notes"]):
+    for text in dict.fromkeys(note for energy in measured for note in energy.notes):
         table.remarks.append(f"- {text}")
-    for text in dict.fromkeys(energy["above_idle_reason"] for energy in measured if energy["above_idle_reason"]):
+    for text in dict.fromkeys(energy.above_idle_reason for energy in measured if energy.above_idle_reason):
         table.remarks.append(f"- above idle: {text}")
     return table
 

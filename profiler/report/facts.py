@@ -5,32 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.results.statistics import INTERVAL_NEEDS
-from profiler.results.types import Results
+from profiler.results.types import Commit, Environment, Results
 from profiler.units import bytes_text, many, significant
 
 
 def environment_facts(results: Results) -> list[tuple[str, str]]:
     """Name and text; what is not known is left out."""
     here = results.environment
-    limit = here.get("memory_limit_bytes")
-    memory = bytes_text(here["memory_bytes"]) if here.get("memory_bytes") else None
+    limit = here.memory_limit_bytes
+    memory = bytes_text(here.memory_bytes) if here.memory_bytes else None
     facts: list[tuple[str, Any]] = [
-        ("host", here.get("host")),
-        ("processor", here.get("cpu")),
+        ("host", here.host),
+        ("processor", here.cpu),
         ("cores", _cores(here)),
         ("threads", _threads(results)),
-        ("device", here.get("device")),
-        *(
-            ("GPU", ", ".join(str(gpu[key]) for key in ("name", "memory", "driver") if gpu.get(key)))
-            for gpu in _gpus(here)
-        ),
+        ("device", here.device),
+        *(("GPU", ", ".join(filter(None, (gpu.name, gpu.memory, gpu.driver)))) for gpu in here.gpu),
         ("memory", f"{memory}, of which {bytes_text(limit)} may be used" if memory and limit else memory),
-        ("system", here.get("os")),
-        ("Python", here.get("python")),
-        ("torch", (here.get("packages") or {}).get("torch")),
-        ("profiler", _profiler(here.get("profiler") or {})),
+        ("system", here.os),
+        ("Python", here.python),
+        ("torch", here.packages.get("torch")),
+        ("profiler", _profiler(here.profiler)),
         ("load at the start and the end", _load(here)),
-        ("CPU governor", here.get("governor")),
+        ("CPU governor", here.governor),
         ("reference workload", _reference(here)),
     ]
     return [(name, str(text)) for name, text in facts if text]
@@ -58,41 +55,36 @@ def method(results: Results) -> list[str]:
     ]
 
 
-def _cores(here: dict[str, Any]) -> str | None:
-    cores, physical = here.get("cores"), here.get("physical_cores")
+def _cores(here: Environment) -> str | None:
+    cores, physical = here.cores, here.physical_cores
     return f"{cores} ({physical} physical)" if cores and physical else str(cores or "") or None
 
 
 def _threads(results: Results) -> str | None:
-    settings = results.environment.get("settings") or {}
-    counts = {name: setting.get("threads") for name, setting in settings.items()}
+    counts = {name: setting.threads for name, setting in results.environment.settings.items()}
     if len(set(counts.values())) > 1:
         return ", ".join(f"{name}: {count}" for name, count in counts.items())
-    return str(results.environment.get("threads") or "") or None
+    return str(results.environment.threads or "") or None
 
 
-def _gpus(here: dict[str, Any]) -> list[dict[str, Any]]:
-    return [gpu for gpu in here.get("gpu") or [] if isinstance(gpu, dict)]
-
-
-def _profiler(found: dict[str, Any]) -> str | None:
-    if not found.get("version"):
+def _profiler(found: Commit | None) -> str | None:
+    if not found or not found.version:
         return None
-    commit = f", commit {found['commit'][:12]}" if found.get("commit") else ""
-    return f"{found['version']}{commit}{', with changes' if found.get('modified') else ''}"
+    commit = f", commit {found.commit[:12]}" if found.commit else ""
+    return f"{found.version}{commit}{', with changes' if found.modified else ''}"
 
 
-def _load(here: dict[str, Any]) -> str | None:
-    start, end = here.get("load"), (here.get("at_end") or {}).get("load")
+def _load(here: Environment) -> str | None:
+    start, end = here.load, here.at_end.load if here.at_end else None
     return ", ".join(f"{load[0]:.2f}" for load in (start, end) if load) or None
 
 
-def _reference(here: dict[str, Any]) -> str | None:
+def _reference(here: Environment) -> str | None:
     """A matrix multiply and a copy: the machine's peak, and whether it changed."""
-    found = [here.get(name) for name in ("reference", "reference_at_end")]
+    found = (here.reference, here.reference_at_end)
     return (
         ", ".join(
-            f"{significant(each['gflops'], 3)} GFLOP/s and {significant(each['gb_per_s'], 3)} GB/s at the {when}"
+            f"{significant(each.gflops, 3)} GFLOP/s and {significant(each.gb_per_s, 3)} GB/s at the {when}"
             for each, when in zip(found, ("start", "end"), strict=True)
             if each
         )

@@ -47,7 +47,7 @@ def device_memory_text(cell: CellResult) -> str:
 
 
 def device_rtf_text(cell: CellResult) -> str:
-    return significant(cell.device_time_s["rtf"], 3) if cell.device_time_s else _absent(cell)
+    return significant(cell.device_time_s.rtf, 3) if cell.device_time_s else _absent(cell)
 
 
 def half_width(cell: CellResult) -> float | None:

@@ -48,7 +48,7 @@ def render(results: Results, plots: Mapping[Path, str], problems: Iterable[str] 
         plots=[Markup(inline_svg(path.with_suffix(".svg"), shows)) for path, shows in plots.items()],
         tables=_tables(results, verdicts),
         environment=environment_facts(results),
-        packages=results.environment.get("packages") or {},
+        packages=results.environment.packages,
         method=method(results),
         measured=how_measured(results).splitlines(),
         resolved=json.dumps(results.run.resolved, indent=2, ensure_ascii=False) if results.run.resolved else "",

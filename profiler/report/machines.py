@@ -75,9 +75,9 @@ def _about(groups: dict[tuple[str, str], Results], remarks: list[str]) -> Table:
             machine,
             [
                 machine,
-                str(environment.get("cores")),
-                bytes_text(environment["memory_bytes"]) if environment.get("memory_bytes") else "n/a",
-                str((environment.get("packages") or {}).get("torch")),
+                str(environment.cores),
+                bytes_text(environment.memory_bytes) if environment.memory_bytes else "n/a",
+                str(environment.packages.get("torch")),
                 *("n/a" if peak is None else significant(peak, 3) for peak in peaks),
                 results.run.id,
             ],

@@ -26,14 +26,14 @@ def how_measured(results: Results) -> str:
     environment = results.environment
     lines = [
         f"Run {results.run.id}, {results.run.status}. "
-        f"{environment.get('cpu')}, {many(environment.get('threads'), 'thread')}, "
-        f"{environment.get('os')}, torch {environment.get('packages', {}).get('torch')}."
+        f"{environment.cpu}, {many(environment.threads or 0, 'thread')}, "
+        f"{environment.os}, torch {environment.packages.get('torch')}."
     ]
     measured = next((cell for cell in results.cells if cell.timed_region), None)
     if measured is not None:
         lines.append(
             f"Timed: {measured.timed_region}. RTF = wall seconds / (batch size x seconds of audio). "
-            f"Audio: {measured.input.get('audio')}."
+            f"Audio: {measured.input.audio}."
         )
     if any(model.weights == "random" for model in results.models):
         lines.append(messages.RANDOM_WEIGHTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.report.table import Table
-from profiler.results.types import CellResult
+from profiler.results.types import CellResult, Operations
 from profiler.units import significant
 
 GIGA = 1e9
@@ -15,7 +15,7 @@ ABOVE_PEAK = (
 
 def operations_table(title: str, cells: list[CellResult]) -> Table | None:
     """One row per cell that was counted."""
-    counted = [cell for cell in cells if cell.operations]
+    counted = [(cell, cell.operations) for cell in cells if cell.operations]
     if not counted:
         return None
     header = [
@@ -27,54 +27,51 @@ def operations_table(title: str, cells: list[CellResult]) -> Table | None:
         "of peak",
         "bound by",
     ]
-    table = Table(title, header, [_row(cell) for cell in counted])
-    table.remarks.append(str(counted[0].operations.get("convention", "")))  # type: ignore[union-attr]
-    bounded = next((cell.operations for cell in counted if cell.operations and cell.operations.get("bound")), None)
+    table = Table(title, header, [_row(*each) for each in counted])
+    table.remarks.append(counted[0][1].convention)
+    bounded = next((found for _, found in counted if found.peak_gflops and found.peak_gb_per_s), None)
     if bounded:
         table.remarks.append(
-            f"Peak: {significant(bounded['peak_gflops'], 3)} GFLOP/s and "
-            f"{significant(bounded['peak_gb_per_s'], 3)} GB/s, in float32, measured in this run. Bound by: what the "
+            f"Peak: {significant(bounded.peak_gflops or 0, 3)} GFLOP/s and "
+            f"{significant(bounded.peak_gb_per_s or 0, 3)} GB/s, in float32, measured in this run. Bound by: what the "
             "counted work would need longer for at that peak, computing or moving every operator's inputs and outputs "
             "once; overhead where the call took several times longer than both."
         )
-    if any(((cell.operations or {}).get("share_of_peak") or 0.0) > 1.0 for cell in counted):
+    if any((found.share_of_peak or 0.0) > 1.0 for _, found in counted):
         table.remarks.append(ABOVE_PEAK)
-    uncounted = dict.fromkeys(name for cell in counted for name in (cell.operations or {}).get("uncounted", []))
+    uncounted = dict.fromkeys(name for _, found in counted for name in found.uncounted)
     if uncounted:
         table.remarks.append(f"Not counted: {', '.join(uncounted)}.")
     return table
 
 
-def _row(cell: CellResult) -> list[str]:
-    operations = cell.operations or {}
-    macs = operations["macs"]
-    achieved, share = operations.get("achieved_gflops"), operations.get("share_of_peak")
+def _row(cell: CellResult, operations: Operations) -> list[str]:
+    macs, achieved, share = operations.macs, operations.achieved_gflops, operations.share_of_peak
     return [
         cell.place,
         significant(macs / GIGA, 3),
         significant(2 * macs / GIGA, 3),
-        significant(operations["per_second"] / GIGA, 3),
+        significant(operations.per_second / GIGA, 3),
         "n/a" if achieved is None else significant(achieved, 3),
         "n/a" if share is None else f"{share:.0%}",
-        operations.get("bound") or "n/a",
+        operations.bound or "n/a",
     ]
 
 
 def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
     """GMAC per second of audio by component, a column each cell of batch size 1 (or the smallest there is)."""
-    counted = [cell for cell in cells if cell.operations and len(cell.operations.get("components", {})) > 1]
+    counted = [(cell, cell.operations) for cell in cells if cell.operations and len(cell.operations.components) > 1]
     if not counted:
         return None
-    smallest = min(cell.batch_size for cell in counted)
-    shown = [cell for cell in counted if cell.batch_size == smallest]
-    names = dict.fromkeys(name for cell in shown for name in (cell.operations or {})["components"])
+    smallest = min(cell.batch_size for cell, _ in counted)
+    shown = [(cell, found) for cell, found in counted if cell.batch_size == smallest]
+    names = dict.fromkeys(name for _, found in shown for name in found.components)
     rows = []
     for name in names:
         row = [name]
-        for cell in shown:
-            operations = cell.operations or {}
-            macs = operations["components"].get(name, 0)
-            per_second = operations["per_second"] * macs / operations["macs"] if operations["macs"] else 0.0
+        for _, found in shown:
+            macs = found.components.get(name, 0)
+            per_second = found.per_second * macs / found.macs if found.macs else 0.0
             row.append(significant(per_second / GIGA, 3) if macs else "0")
         rows.append(row)
-    return Table(title, ["component", *(cell.place for cell in shown)], rows)
+    return Table(title, ["component", *(cell.place for cell, _ in shown)], rows)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from profiler.report.table import Table
+from profiler.results.types import Parameters, Size
 from profiler.units import bytes_text
 
 SHOWN_SHARED = 8
 
 
-def parameter_table(title: str, parameters: dict[str, Any], size: dict[str, Any]) -> Table:
+def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
     """One row a component, then the total; below, what is shared and so counted once."""
-    total = parameters["total"]
-    details = parameters.get("details", {})
-    names = list(dict.fromkeys([*parameters["components"], *details]))
+    total, details = parameters.total or 0, parameters.details
+    names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []
     for name in names:
-        count = parameters["components"].get(name, 0)
-        inner = details.get(name, {})
+        count = parameters.components.get(name, 0)
+        inner = details.get(name)
         rows.append(
             [
                 name,
                 f"{count:,}",
                 f"{count / total:.1%}" if total else "",
-                _count(inner.get("trainable")),
-                _count(inner.get("buffers")),
-                _bytes(size.get("components", {}).get(name)),
+                _count(inner.trainable if inner else None),
+                _count(inner.buffers if inner else None),
+                _bytes(size.components.get(name)),
             ]
         )
     rows.append(
@@ -34,13 +32,13 @@ def parameter_table(title: str, parameters: dict[str, Any], size: dict[str, Any]
             "total",
             f"{total:,}",
             "100%" if total else "",
-            _count(parameters.get("trainable")),
-            _count(parameters.get("buffers")),
-            _bytes(size.get("total")),
+            _count(parameters.trainable),
+            _count(parameters.buffers),
+            _bytes(size.total),
         ]
     )
     table = Table(title, ["component", "parameters", "share", "trainable", "buffers", "size"], rows)
-    shared = parameters.get("shared", [])
+    shared = parameters.shared
     if shared:
         table.remarks.append("Shared, and counted once:")
         table.remarks += [f"- {' = '.join(group)}" for group in shared[:SHOWN_SHARED]]

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.plan import Cell
 from profiler.report.accuracy import wer_text
@@ -40,7 +41,7 @@ class Lines(Display):
         self.steps = steps
 
     def model(self, model: Model) -> None:
-        total = model.parameters.get("total")
+        total = model.parameters.total
         self._print(f"{model.variant}: {model.source} ({model.type}), {total:,} parameters, {model.weights} weights")
 
     def note(self, text: str) -> None:
@@ -100,11 +101,11 @@ class Live(Lines):
         self.current = f"{cell.variant} {cell.place}, round {number + 1}"
         self._show(self.current)
 
-    def event(self, event: dict[str, Any]) -> None:
-        if event["event"] == "pass":
-            self.status("warming up" if event["pass"] == "time" else event["pass"])
-        elif event["calls"]:
-            self.status(f"{event['calls']} calls, {seconds_text(event['latency'])} per call")
+    def event(self, event: channel.Event) -> None:
+        if isinstance(event, channel.BeginPass):
+            self.status("warming up" if event.name == "time" else event.name)
+        elif isinstance(event, channel.Progress) and event.calls:
+            self.status(f"{event.calls} calls, {seconds_text(event.latency)} per call")
 
     def cell_done(self, result: CellResult, number: int) -> None:
         super().cell_done(result, number)
@@ -144,7 +145,7 @@ def describe_dataset(result: DatasetResult) -> str:
     parts = [f"RTF {significant(result.rtf, 3)}", f"{result.batches} batches", f"{result.share_of_padding:.0%} padding"]
     for what, batches in (("failed", result.failed), ("skipped", result.skipped)):
         if batches:
-            parts.append(f"{len(batches)} {what}, such as batch {batches[0]['batch']}: {batches[0]['reason']}")
+            parts.append(f"{len(batches)} {what}, such as batch {batches[0].batch}: {batches[0].reason}")
     return f"{place}: {', '.join(parts)}"
 
 

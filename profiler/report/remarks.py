@@ -25,7 +25,7 @@ def remarks_on(cells: list[CellResult]) -> list[str]:
     remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
     skipped = [cell for cell in cells if cell.status == "skipped"]
     remarks += _listed(skipped, several, lambda cell: f"skipped, {cell.reason}.")
-    padding = [cell.input.get("share_of_padding", 0) for cell in cells if cell.input]
+    padding = [cell.input.share_of_padding for cell in cells if cell.input.audio is not None]
     if any(padding):
         remarks.append(f"Padding: {min(padding):.0%} to {max(padding):.0%} of a batch; RTF counts real audio only.")
     return remarks

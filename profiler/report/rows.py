@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from profiler.comparison.machine import threads_of
 from profiler.report.names import recipe_name
 from profiler.report.training import PHASES
 from profiler.results.types import CellResult, Model, Results
@@ -30,8 +31,8 @@ def _row(results: Results, cell: CellResult) -> dict[str, Any]:
         "recipe": recipe_name(results),
         **_model(model),
         "variant": cell.variant,
-        "device": results.environment.get("device"),
-        "threads": _threads(results, cell.variant),
+        "device": results.environment.device,
+        "threads": threads_of(results, cell.variant),
         "audio_s": cell.seconds,
         "batch_size": cell.batch_size,
         "status": cell.status,
@@ -52,14 +53,9 @@ def _model(model: Model | None) -> dict[str, Any]:
         "model": model.source if model else None,
         "interface": model.type if model else None,
         "weights": f"{model.weights} weights" if model and model.weights else None,
-        "parameters": model.parameters.get("total") if model else None,
-        "size_bytes": model.size_bytes.get("total") if model else None,
+        "parameters": model.parameters.total if model else None,
+        "size_bytes": model.size_bytes.total if model else None,
     }
-
-
-def _threads(results: Results, variant: str) -> Any:
-    settings = results.environment.get("settings", {}).get(variant, {})
-    return settings.get("threads", results.environment.get("threads"))
 
 
 def _time(cell: CellResult) -> dict[str, Any]:
@@ -85,7 +81,7 @@ def _time(cell: CellResult) -> dict[str, Any]:
         "ci95_half_width_fraction": latency.half_width if latency else None,
         "rounds": len(latency.rounds) if latency else None,
         "cpu_time_median_s": statistics.median(latency.cpu) if latency and latency.cpu else None,
-        "padding_fraction": cell.input.get("share_of_padding"),
+        "padding_fraction": cell.input.share_of_padding if cell.input.audio is not None else None,
     }
 
 
@@ -95,25 +91,25 @@ def _memory(cell: CellResult) -> dict[str, Any]:
 
 
 def _energy(cell: CellResult) -> dict[str, Any]:
-    energy = cell.energy_j or {}
+    energy = cell.energy_j
     return {
-        "energy_per_call_j": energy.get("per_call"),
-        "energy_per_call_above_idle_j": energy.get("per_call_above_idle"),
-        "energy_per_audio_second_j": energy.get("per_second_of_audio"),
-        "mean_power_w": energy.get("mean_power_w"),
-        "energy_source": energy.get("source"),
+        "energy_per_call_j": energy.per_call if energy else None,
+        "energy_per_call_above_idle_j": energy.per_call_above_idle if energy else None,
+        "energy_per_audio_second_j": energy.per_second_of_audio if energy else None,
+        "mean_power_w": energy.mean_power_w if energy else None,
+        "energy_source": energy.source if energy else None,
         "energy_reason": cell.energy_reason,
     }
 
 
 def _operations(cell: CellResult) -> dict[str, Any]:
-    operations = cell.operations or {}
+    found = cell.operations
     return {
-        "macs": operations.get("macs"),
-        "macs_per_audio_second": operations.get("per_second"),
-        "achieved_gflop_per_s": operations.get("achieved_gflops"),
-        "share_of_peak_fraction": operations.get("share_of_peak"),
-        "bound_by": operations.get("bound"),
+        "macs": found.macs if found else None,
+        "macs_per_audio_second": found.per_second if found else None,
+        "achieved_gflop_per_s": found.achieved_gflops if found else None,
+        "share_of_peak_fraction": found.share_of_peak if found else None,
+        "bound_by": found.bound if found else None,
     }
 
 
@@ -128,10 +124,10 @@ def _chunks(cell: CellResult) -> dict[str, Any]:
 
 
 def _training(cell: CellResult) -> dict[str, Any]:
-    training = cell.training or {}
-    phases = training.get("phases") or {}
-    return {f"{phase}_median_s": phases.get(phase, {}).get("median_s") for phase in PHASES} | {
-        "frames_per_s": training.get("frames_per_second")
+    training = cell.training
+    phases = (training.phases if training else None) or {}
+    return {f"{phase}_median_s": phases[phase].median_s if phase in phases else None for phase in PHASES} | {
+        "frames_per_s": training.frames_per_second if training else None
     }
 
 

@@ -45,7 +45,7 @@ def _model(results: Results) -> str:
     if len(sources) > 1:
         return f"{len(sources)} models"
     about = []
-    total = results.models[0].parameters.get("total")
+    total = results.models[0].parameters.total
     if total is not None:
         about.append(f"{total:,} parameters")
     about += dict.fromkeys(f"{model.weights} weights" for model in results.models if model.weights)
@@ -54,12 +54,12 @@ def _model(results: Results) -> str:
 
 def _machine(results: Results) -> str:
     environment = results.environment
-    device = environment.get("device") or "cpu"
-    gpus = [gpu.get("name") for gpu in environment.get("gpu") or []]
-    name = gpus[0] if device.startswith("cuda") and gpus else environment.get("cpu")
+    device = environment.device or "cpu"
+    gpus = [gpu.name for gpu in environment.gpu]
+    name = gpus[0] if device.startswith("cuda") and gpus else environment.cpu
     if not name:
         return ""
-    threads = environment.get("threads")
+    threads = environment.threads
     return f" on {name}" + (f", {many(threads, 'thread')}" if threads and device == "cpu" else "")
 
 

@@ -20,7 +20,7 @@ from profiler.report.table import Table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
 from profiler.report.variants import GRIDS, changes_table, side_by_side, size_table
-from profiler.results.types import CellResult, Results
+from profiler.results.types import CellResult, Parameters, Results
 from profiler.units import seconds_text, significant
 
 Text = Callable[[CellResult], str]
@@ -85,13 +85,13 @@ def _side_by_side(results: Results) -> list[Table]:
 def _sizes(results: Results) -> list[Table]:
     """How large the models are; variants of the same model share a table."""
     tables: list[Table] = []
-    shown: list[dict[str, object]] = []
+    shown: list[Parameters] = []
     for model in results.models:
-        if model.parameters and model.parameters not in shown:
+        if model.parameters.total is not None and model.parameters not in shown:
             shown.append(model.parameters)
             same = [other.variant for other in results.models if other.parameters == model.parameters]
             title = f"Parameters - {model.source}, {', '.join(same)}, {model.weights} weights"
-            size = model.conversion["bytes_before"] if model.conversion else model.size_bytes
+            size = model.conversion.bytes_before if model.conversion else model.size_bytes
             tables.append(parameter_table(title, model.parameters, size))
     if len(results.models) > 1:
         sizes = size_table(f"Size of the saved state - {_name(results, results.variants)}", results.models)

@@ -151,7 +151,7 @@ def _point(results: Results, variant: str, prefix: str) -> Point:
     record = next(record for record in results.accuracy if record.variant == variant)
     data = next((found for found in results.datasets if found.variant == variant), None)
     model = results.model(variant)
-    size = model.size_bytes.get("total") if model else None
+    size = model.size_bytes.total if model else None
     return Point(
         name=prefix + variant,
         wer=record.wer,
@@ -159,7 +159,7 @@ def _point(results: Results, variant: str, prefix: str) -> Point:
         error_text=wer_text(record),
         rtf=record.rtf,
         rtf_text=rtf_text(data, width_of(results)) if data is not None else "n/a",
-        latency=data.latency_s["median"] if data is not None and data.latency_s else None,
+        latency=data.latency_s.median if data is not None and data.latency_s else None,
         size=float(size) if size else None,
         utterances=record.utterances,
         cells={(cell.seconds, cell.batch_size): cell for cell in results.cells if cell.key[0] == variant},
@@ -178,5 +178,5 @@ def _largest_common(points: list[Point]) -> tuple[float, int] | None:
 
 def _with_cell(point: Point, cell: CellResult | None) -> Point:
     memory = cell.peak_memory_bytes.process if cell and cell.peak_memory_bytes else None
-    energy = (cell.energy_j or {}).get("per_second_of_audio") if cell else None
+    energy = cell.energy_j.per_second_of_audio if cell and cell.energy_j else None
     return replace(point, memory=float(memory) if memory else None, energy=energy)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from profiler.report.figures import latency_text
 from profiler.report.table import Table
-from profiler.results.types import CellResult, Model, Results
+from profiler.results.types import CellResult, Loss, Model, PeakMemory, Phase, Results, TrainingSetup
 from profiler.units import bytes_text, significant
 
 PHASES = ("forward", "loss", "backward", "optimizer")
@@ -29,7 +27,7 @@ def training_tables(results: Results, name: str) -> list[Table]:
         times = _time_table(f"Training step by phase - {name}", trained, several)
         times.remarks = [PHASE, *_how(results.models)]
         tables.append(times)
-        if any((cell.training or {}).get("peak_memory_bytes") for cell in trained):
+        if any(cell.training and cell.training.peak_memory_bytes for cell in trained):
             tables.append(_memory_table(f"Peak memory by phase - {name}", trained, several))
     over = _dataset_table(f"Training over the data set - {name}", results)
     return tables + ([over] if over else [])
@@ -44,26 +42,27 @@ def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
     header.append("loss, first to last")
     rows = []
     for cell in cells:
-        found: dict[str, Any] = cell.training or {}
-        phases = found.get("phases") or {}
+        found = cell.training
+        assert found is not None
+        phases = found.phases or {}
         row = [*_place(cell, several), latency_text(cell)]
         row += [_phase(phases[name]) if name in phases else "n/a" for name in PHASES]
-        row += [_number(found.get("seconds_of_audio_per_second")), _number(found.get("frames_per_second"))]
-        rows.append([*row, _loss(found["loss"])])
+        row += [_number(found.seconds_of_audio_per_second), _number(found.frames_per_second)]
+        rows.append([*row, _loss(found.loss)])
     return Table(title, header, rows)
 
 
 def _memory_table(title: str, cells: list[CellResult], several: bool) -> Table:
-    device = any(peaks.get("device") is not None for cell in cells for peaks in _peaks(cell).values())
+    device = any(peaks.device is not None for cell in cells for peaks in _peaks(cell).values())
     kinds = ["tensors"] * (not device) + ["process"] + ["device"] * device
     header = ["variant"] * several + ["audio x batch", *(f"{phase}, {kind}" for kind in kinds for phase in PHASES)]
     rows = []
     for cell in cells:
         peaks = _peaks(cell)
-        row = [_bytes(peaks.get(phase, {}).get(kind)) for kind in kinds for phase in PHASES]
+        row = [_bytes(getattr(peaks.get(phase), kind, None)) for kind in kinds for phase in PHASES]
         rows.append([*_place(cell, several), *row])
     table = Table(title, header, rows, [MEMORY])
-    states = {cell.variant: (cell.training or {}).get("state_bytes", {}) for cell in cells}
+    states = {cell.variant: cell.training.state_bytes if cell.training else {} for cell in cells}
     for variant, state in states.items():
         if state:
             kept = ", ".join(f"{name} {bytes_text(count)}" for name, count in state.items())
@@ -71,8 +70,8 @@ def _memory_table(title: str, cells: list[CellResult], several: bool) -> Table:
     return table
 
 
-def _peaks(cell: CellResult) -> dict[str, dict[str, int | None]]:
-    return (cell.training or {}).get("peak_memory_bytes") or {}
+def _peaks(cell: CellResult) -> dict[str, PeakMemory]:
+    return (cell.training.peak_memory_bytes if cell.training else None) or {}
 
 
 def _dataset_table(title: str, results: Results) -> Table | None:
@@ -82,9 +81,9 @@ def _dataset_table(title: str, results: Results) -> Table | None:
     header = ["variant", "s of audio per s", "frames per s", "tokens per s", "tokens", *PHASES]
     rows = []
     for variant, training in found:
-        speeds = [training[key] for key in ("seconds_of_audio_per_second", "frames_per_second", "tokens_per_second")]
-        shares = [f"{training['phases'][name]['share']:.1%}" if training["phases"] else "n/a" for name in PHASES]
-        rows.append([variant, *map(_number, speeds), f"{training['tokens']:,}", *shares])
+        speeds = [training.seconds_of_audio_per_second, training.frames_per_second, training.tokens_per_second]
+        shares = [f"{training.phases[name].share:.1%}" if training.phases else "n/a" for name in PHASES]
+        rows.append([variant, *map(_number, speeds), f"{training.tokens:,}", *shares])
     return Table(
         title, header, rows, ["Speeds are of real audio and targets, padding not counted; phases: of all time."]
     )
@@ -100,21 +99,21 @@ def _how(models: list[Model]) -> list[str]:
     return [f"- {', '.join(variants)}: {way}" if several else f"- {way}" for way, variants in ways.items()]
 
 
-def _sentence(way: dict[str, Any]) -> str:
-    clip = f", gradients clipped to norm {way['clip_norm']:g}" if way["clip_norm"] is not None else ""
+def _sentence(way: TrainingSetup) -> str:
+    clip = f", gradients clipped to norm {way.clip_norm:g}" if way.clip_norm is not None else ""
     return (
-        f"Loss: {way['loss']} ({way['loss_library']}). Optimizer: {way['optimizer']}, learning rate "
-        f"{way['learning_rate']:g}{clip}; {way['trained_parameters']:,} parameters are trained, in {way['precision']}."
+        f"Loss: {way.loss} ({way.loss_library}). Optimizer: {way.optimizer}, learning rate "
+        f"{way.learning_rate:g}{clip}; {way.trained_parameters:,} parameters are trained, in {way.precision}."
     )
 
 
-def _phase(phase: dict[str, Any]) -> str:
-    return f"{significant(phase['median_s'] * 1e3, 3)} ({phase['share']:.0%})"
+def _phase(phase: Phase) -> str:
+    return f"{significant(phase.median_s * 1e3, 3)} ({phase.share:.0%})"
 
 
-def _loss(loss: dict[str, float | None]) -> str:
+def _loss(loss: Loss) -> str:
     """Of the first step and of the last one, in the first round."""
-    first, last = (_number(loss[key]) if loss[key] is not None else "not finite" for key in ("first", "last"))
+    first, last = (_number(value) if value is not None else "not finite" for value in (loss.first, loss.last))
     return f"{first} to {last}"
 
 

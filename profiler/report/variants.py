@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from profiler.report import figures
 from profiler.report.table import Table, turned
-from profiler.results.types import CellResult, Model, Results
+from profiler.results.types import CellResult, Model, OutputDifference, Results
 from profiler.units import KB, MB, bytes_text, place_text, significant
 
 MOST_COLUMNS = 4
@@ -67,26 +66,26 @@ def changes_table(title: str, results: Results) -> Table | None:
         "that gives numbers where the final output is text."
     )
     for model in changed:
-        table.remarks += [f"- {model.variant}: {note}" for note in (model.conversion or {}).get("notes", [])]
+        table.remarks += [f"- {model.variant}: {note}" for note in (model.conversion.notes if model.conversion else [])]
     return table
 
 
 def _change_row(model: Model) -> list[str]:
-    conversion: dict[str, Any] = model.conversion or {}
-    difference = conversion.get("difference") or {}
-    before, after = conversion["bytes_before"]["total"], conversion["bytes_after"]["total"]
-    converted = conversion["layers_converted"]
-    relative = difference.get("relative")
-    mean = _number(difference.get("mean")) + (f" ({relative:.2%})" if relative is not None else "")
+    conversion = model.conversion
+    assert conversion is not None
+    difference = conversion.difference or OutputDifference()
+    before, after = conversion.bytes_before.total or 0, conversion.bytes_after.total or 0
+    converted, relative = conversion.layers_converted, difference.relative
+    mean = _number(difference.mean) + (f" ({relative:.2%})" if relative is not None else "")
     return [
         model.variant,
-        conversion["kind"],
-        "" if converted is None else f"{converted} of {conversion['layers_total']}",
-        "" if conversion["share_of_parameters"] is None else f"{conversion['share_of_parameters']:.1%}",
+        conversion.kind,
+        "" if converted is None else f"{converted} of {conversion.layers_total}",
+        "" if conversion.share_of_parameters is None else f"{conversion.share_of_parameters:.1%}",
         f"{bytes_text(before)} to {bytes_text(after)}" if after != before else "unchanged",
-        _number(difference.get("max")),
+        _number(difference.max),
         mean,
-        conversion.get("engine") or "",
+        conversion.engine or "",
     ]
 
 
@@ -96,12 +95,12 @@ def _number(value: float | None) -> str:
 
 def size_table(title: str, models: list[Model]) -> Table | None:
     """Bytes of the saved state by component, in KB and MB (1 KB = 1000 bytes), a column each variant."""
-    sized = [model for model in models if model.size_bytes.get("total")]
+    sized = [model for model in models if model.size_bytes.total]
     if not sized:
         return None
-    names = dict.fromkeys(name for model in sized for name in model.size_bytes.get("components", {}))
-    rows = [[name, *(_size(model.size_bytes["components"].get(name)) for model in sized)] for name in names]
-    rows.append(["total", *(_size(model.size_bytes["total"]) for model in sized)])
+    names = dict.fromkeys(name for model in sized for name in model.size_bytes.components)
+    rows = [[name, *(_size(model.size_bytes.components.get(name)) for model in sized)] for name in names]
+    rows.append(["total", *(_size(model.size_bytes.total) for model in sized)])
     table = Table(title, ["component", *(model.variant for model in sized)], rows)
     return turned(table, "variant") if len(sized) > MOST_COLUMNS else table
 

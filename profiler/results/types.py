@@ -17,9 +17,12 @@ WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
 class Record(BaseModel):
-    """Common to all parts: unknown keys of newer versions are kept, not refused."""
+    """Common to all parts: unknown keys of newer versions are kept, not refused. This version writes none of them."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False})
+
+
+# -- models
 
 
 class Run(Record):
@@ -49,6 +52,85 @@ class Sides(Record):
     threshold: float  # smaller changes are of no interest
 
 
+class ComponentCounts(Record):
+    """Of one component."""
+
+    trainable: int = 0
+    buffers: int = 0
+
+
+class Parameters(Record):
+    """Each parameter and buffer counts once, in the first component that has it."""
+
+    total: int | None = None  # null: not counted
+    trainable: int | None = None
+    buffers: int | None = None  # numbers that are not learned by gradients, such as running means
+    shared: list[list[str]] = Field(default_factory=list)  # names of one and the same parameter or module
+    components: dict[str, int] = Field(default_factory=dict)
+    details: dict[str, ComponentCounts] = Field(default_factory=dict)
+
+
+class Size(Record):
+    """Bytes of parameters and buffers as they are saved."""
+
+    total: int | None = None
+    components: dict[str, int] = Field(default_factory=dict)
+
+
+class Distance(Record):
+    """Of one output from another: absolute, and relative to the mean size of what was compared. Null: no number."""
+
+    max: float | None = None
+    mean: float | None = None
+    relative: float | None = None
+
+
+class OutputDifference(Distance):
+    """How far the converted model's output is from the float one's, on the same speech."""
+
+    compared: str | None = None  # the output that the figures are of; null where there is none
+    components: dict[str, Distance] = Field(default_factory=dict)
+    texts: int = 0  # compared
+    texts_changed: float | None = None  # share
+
+
+class Conversion(Record):
+    """What a variant did to a model. Null: not a matter of layers (attention alone)."""
+
+    kind: str
+    engine: str | None = None
+    layers_converted: int | None = None
+    layers_total: int
+    share_of_layers: float | None = None
+    share_of_parameters: float | None = None
+    bytes_before: Size
+    bytes_after: Size
+    graphs: int | None = None
+    graph_breaks: int | None = None
+    notes: list[str] = Field(default_factory=list)
+    difference: OutputDifference | None = None
+
+
+class ModelOperations(Record):
+    """What the model computes for a second of audio, by the first cell that tells."""
+
+    macs_per_second_of_audio: float | None = None
+    uncounted: list[str] = Field(default_factory=list)
+
+
+class TrainingSetup(Record):
+    """How the model is trained, with mode: training."""
+
+    loss: str
+    loss_library: str
+    optimizer: str
+    learning_rate: float
+    clip_norm: float | None = None
+    precision: str
+    trained_parameters: int
+    added: list[str] = Field(default_factory=list)  # output layers that are there for training
+
+
 class Model(Record):
     """The model of one variant."""
 
@@ -59,13 +141,16 @@ class Model(Record):
     output: str | None = None
     sample_rate: int | None = None
     window_s: float | None = None  # seconds to which shorter audio is padded
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    size_bytes: dict[str, Any] = Field(default_factory=dict)
-    conversion: dict[str, Any] | None = None  # what the variant changed in the model, with the proof
-    operations: dict[str, Any] = Field(default_factory=dict)  # macs_per_second_of_audio, uncounted
-    training: dict[str, Any] | None = None  # with mode: training, the loss, whose code computes it, the optimizer
+    parameters: Parameters = Field(default_factory=Parameters)
+    size_bytes: Size = Field(default_factory=Size)
+    conversion: Conversion | None = None
+    operations: ModelOperations = Field(default_factory=ModelOperations)
+    training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     notes: list[str] = Field(default_factory=list)
+
+
+# -- cells
 
 
 class Latency(Record):
@@ -122,6 +207,157 @@ class ChunkLatency(Record):
     samples: list[float]  # at most 1000 of each round, chosen at random; median and percentiles are of these
 
 
+class DeviceTime(Record):
+    """Seconds of one call by the device's own clock."""
+
+    median: float
+    ci95: tuple[float, float] | None = None
+    n: int
+    samples: list[float]
+    rtf: float
+
+
+class CellInput(Record):
+    """What the calls of a cell were given."""
+
+    audio: str | None = None
+    seconds_of_audio: float | None = None  # of a call, padding not counted
+    share_of_padding: float = 0.0
+
+
+class Condition(Record):
+    """How the machine was in one round. CPUs: 1.0 is one CPU all the time."""
+
+    round: int | None = None
+    wall_s: float | None = None
+    other_cpus: float = 0.0  # taken by other processes
+    stolen_cpus: float = 0.0  # by the hypervisor
+    throttled: int = 0
+    handoff_s: float | None = None  # that one thread takes to hand work to another
+
+
+class Energy(Record):
+    """Joules. Raw is all that was drawn meanwhile; above idle is that less what the idle machine would have drawn."""
+
+    per_call: float
+    per_call_above_idle: float | None = None
+    above_idle_reason: str | None = None  # why the figures above idle are absent
+    mean_power_w: float
+    idle_power_w: float | None = None
+    kind: Literal["measured", "given"] = "measured"
+    sensor: str
+    source: str
+    covers: str
+    per_second_of_audio: float
+    per_second_of_audio_above_idle: float | None = None
+    # The same number as joules per second of audio: both units are 3600 times larger. Kept, because people ask for it.
+    watt_hours_per_hour_of_audio: float
+    watt_hours_per_hour_of_audio_above_idle: float | None = None
+    calls: int = 0
+    windows: list[float] = Field(default_factory=list)  # joules per call in each window, raw
+    window_seconds: list[float] = Field(default_factory=list)
+    idle_windows_w: list[float] = Field(default_factory=list)  # before the calls, and after them
+    spread: tuple[float, float] | None = None  # lowest and highest of the windows
+    notes: list[str] = Field(default_factory=list)
+
+
+class Operations(Record):
+    """What one call computes. `uncounted` says by name what the figures leave out; no zero is left unexplained."""
+
+    macs: int
+    flops: int | None = None  # two for each MAC
+    components: dict[str, int] = Field(
+        default_factory=dict
+    )  # those that were called, and `other`: what belongs to none
+    per_second: float  # MACs for each second of audio
+    uncounted: list[str] = Field(default_factory=list)
+    by_operator: dict[str, int] = Field(default_factory=dict)
+    bytes_moved: int = 0  # inputs and outputs of every operator once: an estimate
+    convention: str = ""
+    achieved_gflops: float | None = None
+    intensity: float | None = None  # FLOPs for each byte moved
+    share_of_peak: float | None = None  # this and what follows: where the reference workload was measured
+    bound: Literal["compute", "memory", "overhead"] | None = None
+    peak_gflops: float | None = None
+    peak_gb_per_s: float | None = None
+
+
+class Phase(Record):
+    """One phase of a training step, over all calls."""
+
+    median_s: float
+    mean_s: float | None = None
+    share: float = 0.0  # of the mean step: shares add up to 1
+    samples: list[float] = Field(default_factory=list)
+
+
+class Loss(Record):
+    """Of the first and the last step of the first round; null where it was no number."""
+
+    first: float | None = None
+    last: float | None = None
+
+
+class StepFigures(Record):
+    """A training step by phase: time, memory, speed."""
+
+    phases: dict[str, Phase] | None = None
+    phases_reason: str | None = None
+    peak_memory_bytes: dict[str, PeakMemory] | None = None  # of each phase
+    state_bytes: dict[str, int] = Field(default_factory=dict)
+    seconds_of_audio_per_second: float | None = None
+    frames_per_second: float | None = None
+    frames_per_second_of_audio: float = 0.0
+    tokens: float = 0.0
+    loss: Loss = Field(default_factory=Loss)
+
+
+class Part(Record):
+    """Figures of one call for a label, a module, or what is left. Total is with all that is inside, own without."""
+
+    name: str
+    phase: str = "forward"
+    calls: float | None = None
+    total_s: float
+    own_s: float
+    share: float
+    own_share: float
+    s_per_second_of_audio: float
+    memory_bytes: int | None = None
+    macs: int | None = None
+    own_macs: int | None = None
+    macs_per_second_of_audio: float | None = None
+    modules: int = 1  # how many modules it begins at
+    matched: list[str] = Field(default_factory=list)  # the first of them by name
+
+
+class LabelOverhead(Record):
+    """What the labels cost, by labelled calls and bare ones in turns."""
+
+    measured: float  # share of a call, in turns with calls without labels
+    known: float  # share of a call, by the cost of a hook
+    hook_s: float
+    labelled_s: list[float] = Field(default_factory=list)
+    bare_s: list[float] = Field(default_factory=list)
+    module_calls: float = 0
+    backward_steps: float | None = None
+    backward_hook_s: float | None = None
+
+
+class Breakdown(Record):
+    """Where the time, the memory and the operations of a call go. Modules and operators are in `file`."""
+
+    labels: list[Part]
+    automatic: bool = True  # the parts that the model says it has, not those that the recipe names
+    calls: int
+    profiled_calls: int
+    call_s: float | None = None
+    seconds_of_audio: float | None = None
+    overhead: LabelOverhead
+    file: str
+    notes: list[str] = Field(default_factory=list)
+
+
 class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
@@ -133,24 +369,26 @@ class CellResult(Record):
     timed_region: str | None = None
     latency_s: Latency | None = None
     chunks: ChunkLatency | None = None
-    device_time_s: dict[str, Any] | None = None
+    device_time_s: DeviceTime | None = None
     rtf: float | None = None
     rtfx: float | None = None
     verdict: Literal["stable", "unstable"] | None = None  # unstable: the 95 % CI is wider than the recipe wants
     disturbances: dict[str, float] = Field(default_factory=dict)  # kind -> the figure that shows it
     verdict_reasons: list[str] = Field(default_factory=list)  # the same in words
     peak_memory_bytes: PeakMemory | None = None
-    input: dict[str, Any] = Field(default_factory=dict)
-    conditions: list[dict[str, Any]] = Field(default_factory=list)  # of the machine, in each round
-    energy_j: dict[str, Any] | None = None
+    input: CellInput = Field(default_factory=CellInput)
+    conditions: list[Condition] = Field(default_factory=list)  # of the machine, in each round
+    energy_j: Energy | None = None
     energy_reason: str | None = None
-    operations: dict[str, Any] | None = None
+    operations: Operations | None = None
     operations_reason: str | None = None
-    training: dict[str, Any] | None = None  # time and memory by phase, speed, what the loss was
-    breakdown: dict[str, Any] | None = None  # labels, what they cost, and the file with modules and operators
+    training: StepFigures | None = None
+    breakdown: Breakdown | None = None
     breakdown_reason: str | None = None
     trace: str | None = None
     trace_reason: str | None = None
+    figures: dict[str, dict[str, float]] = Field(default_factory=dict)  # of further passes, by name
+    figures_reasons: dict[str, str] = Field(default_factory=dict)  # why a further pass has none
     work_s: dict[str, float] = Field(default_factory=dict)  # how long each pass was at work
 
     @property
@@ -168,6 +406,92 @@ class CellResult(Record):
         return place_text(self.seconds, self.batch_size)
 
 
+# -- data sets
+
+
+class Drawn(Record):
+    """How much of the set is measured."""
+
+    utterances: int
+    batches: int
+    of_utterances: int
+    of_batches: int
+
+
+class Spread(Record):
+    """Of lengths over all utterances of the set."""
+
+    min: float
+    p10: float | None = None
+    median: float
+    mean: float
+    p90: float | None = None
+    max: float
+
+
+class BatchLatency(Record):
+    """Wall seconds of batches, each the median of its rounds."""
+
+    median: float
+    mean: float
+    min: float
+    max: float
+    n: int
+    percentiles: dict[str, float] = Field(default_factory=dict)
+
+
+class LengthGroup(Record):
+    """A quarter of the batches, by length."""
+
+    batches_of: str
+    batches: int
+    seconds: tuple[float, float]
+    seconds_of_audio: float
+    share_of_padding: float
+    rtf: float
+    latency_s: float
+
+
+class PhaseTotal(Record):
+    total_s: float
+    share: float
+
+
+class StepTotals(Record):
+    """Training steps over all batches."""
+
+    phases: dict[str, PhaseTotal] = Field(default_factory=dict)
+    tokens: int
+    seconds_of_audio_per_second: float | None = None
+    frames_per_second: float | None = None
+    tokens_per_second: float | None = None
+
+
+class BatchWithout(Record):
+    """A batch that has no figure, and why."""
+
+    batch: int
+    utterances: int
+    longest: str
+    longest_s: float
+    reason: str
+
+
+class BatchSample(Record):
+    """One batch: its times, one per round, or why it has none."""
+
+    ids: list[str]
+    longest_s: float
+    seconds_of_audio: float
+    padded_seconds: float
+    latency_s: list[float] = Field(default_factory=list)
+    failed: str | None = None
+    skipped: str | None = None
+    tokens: int | None = None  # of the targets, in training
+    frames: int | None = None
+    phases: list[list[float]] = Field(default_factory=list)  # seconds of each phase of a training step, one per round
+
+
 class DatasetResult(Record):
     """One variant over the batches of a data set."""
 
@@ -178,9 +502,9 @@ class DatasetResult(Record):
     format: str
     order: str
     batching: str
-    drawn: dict[str, int]  # utterances and batches, of how many
-    seconds: dict[str, float]  # lengths of all utterances of the set
-    targets: dict[str, float] | None = None
+    drawn: Drawn
+    seconds: Spread
+    targets: Spread | None = None
     expected_share_of_padding: float  # of the batches that are drawn
     share_of_padding_in_set: float
     utterances: int = 0  # measured, as all that follows
@@ -192,19 +516,19 @@ class DatasetResult(Record):
     rtf_padded: float | None = None
     rounds: list[float] = Field(default_factory=list)  # the RTF of each whole round
     spread: float | None = None  # how far the farthest round lies from the RTF, relative to it
-    latency_s: dict[str, Any] | None = None  # of batches, each the median of its rounds
+    latency_s: BatchLatency | None = None
     rtf_percentiles: dict[str, float] = Field(default_factory=dict)  # over utterances, where each is a call of its own
-    training: dict[str, Any] | None = None  # time by phase, tokens and frames, over all batches
-    by_length: list[dict[str, Any]] = Field(default_factory=list)
+    training: StepTotals | None = None
+    by_length: list[LengthGroup] = Field(default_factory=list)
     scored: bool = False  # whether there are transcripts to compare the model's texts with
-    failed: list[dict[str, Any]] = Field(default_factory=list)  # batches
-    skipped: list[dict[str, Any]] = Field(default_factory=list)
+    failed: list[BatchWithout] = Field(default_factory=list)
+    skipped: list[BatchWithout] = Field(default_factory=list)
     unreadable: dict[str, str] = Field(default_factory=dict)  # utterances left out of their batches
     audio: str | None = None
     timed_region: str | None = None
     fingerprint: str = ""  # of the batches
     notes: list[str] = Field(default_factory=list)
-    samples: list[dict[str, Any]] = Field(default_factory=list)  # one a batch
+    samples: list[BatchSample] = Field(default_factory=list)
 
 
 class ErrorRate(Record):
@@ -218,6 +542,28 @@ class ErrorRate(Record):
     units: int  # words or characters of the references
 
 
+class RateDifference(Record):
+    """Of the word error rate to that of another variant, on what both transcribed."""
+
+    to: str
+    value: float
+    ci95: tuple[float, float] | None = None
+    utterances: int
+
+
+class Bootstrap(Record):
+    resamples: int = 0
+    seed: int = 0
+
+
+class LeftOut(Record):
+    """Utterances without a score, for one reason."""
+
+    reason: str
+    utterances: int
+    ids: list[str] = Field(default_factory=list)  # of the first
+
+
 class Accuracy(Record):
     """How well one variant transcribed a data set; `reason` says why there is no error rate."""
 
@@ -228,17 +574,97 @@ class Accuracy(Record):
     of_utterances: int
     wer: ErrorRate | None = None
     cer: ErrorRate | None = None
-    difference: dict[str, Any] | None = None  # of the word error rate to that of another variant: to, value, ci95
+    difference: RateDifference | None = None
     rtf: float | None = None  # over the data set, as in `datasets`
     rtf_percentiles: dict[str, float] = Field(default_factory=dict)
     normalisation: str
     normaliser: str | None = None
     scorer: str | None = None
-    bootstrap: dict[str, int] = Field(default_factory=dict)  # resamples, seed
-    left_out: list[dict[str, Any]] = Field(default_factory=list)  # reason, utterances, and the ids of the first
+    bootstrap: Bootstrap = Field(default_factory=Bootstrap)
+    left_out: list[LeftOut] = Field(default_factory=list)
     changed_texts: int = 0  # utterances that got another text in a later round
     transcripts: str | None = None  # the file with what the model wrote
     references: str | None = None  # fingerprint of the utterances and their references
+
+
+# -- the machine
+
+
+class Reference(Record):
+    """What the reference workload gave: a matrix product bounds arithmetic, a copy bounds memory."""
+
+    gflops: float
+    gb_per_s: float
+    threads: int | None = None
+
+
+class NoiseFloor(Record):
+    """How far two equal runs on this machine differ by chance, as `doctor` measured it."""
+
+    value: float
+    threads: int | None = None
+    measured: str | None = None
+
+
+class Gpu(Record):
+    name: str | None = None
+    driver: str | None = None
+    memory: str | None = None
+    uuid: str | None = None
+    processes: int = 0  # of others
+
+
+class Commit(Record):
+    """Of a git repository, and whether files differed from it."""
+
+    version: str | None = None
+    commit: str | None = None
+    committed: str | None = None
+    modified: bool | None = None
+
+
+class WorkerSettings(Record):
+    """How the workers of a variant run."""
+
+    threads: int
+    affinity: list[int] = Field(default_factory=list)
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class MachineState(Record):
+    """What changes while a run goes on. What cannot be read is null."""
+
+    load: tuple[float, float, float] | None = None
+    governor: str | None = None
+    frequency_mhz: float | None = None
+    temperature_c: float | None = None
+    steal_s: float | None = None
+
+
+class Environment(MachineState):
+    """The machine of a run at its start, what is installed, how workers run, and what the machine can do."""
+
+    host: str | None = None
+    cpu: str | None = None
+    cores: int | None = None
+    physical_cores: int | None = None
+    memory_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    gpu: list[Gpu] = Field(default_factory=list)
+    os: str | None = None
+    python: str | None = None
+    packages: dict[str, str] = Field(default_factory=dict)
+    profiler: Commit | None = None
+    repository: Commit | None = None  # that the recipe lies in
+    threads: int | None = None  # of the first variant
+    device: str | None = None
+    settings: dict[str, WorkerSettings] = Field(default_factory=dict)  # of each variant
+    noise_floor: NoiseFloor | None = None
+    reference: Reference | None = None
+    reference_at_end: Reference | None = None
+    references: dict[str, Reference] = Field(default_factory=dict)  # the best, by number of threads
+    at_end: MachineState | None = None
 
 
 class Results(Record):
@@ -246,13 +672,13 @@ class Results(Record):
 
     results_schema: int = Field(SCHEMA, alias="schema")
     run: Run
-    environment: dict[str, Any] = Field(default_factory=dict)
+    environment: Environment = Field(default_factory=Environment)
     models: list[Model] = Field(default_factory=list)
     cells: list[CellResult] = Field(default_factory=list)
     datasets: list[DatasetResult] = Field(default_factory=list)
     accuracy: list[Accuracy] = Field(default_factory=list)
 
-    model_config = ConfigDict(extra="allow", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     def cell(self, variant: str, seconds: float, batch_size: int) -> CellResult | None:
         return next((cell for cell in self.cells if cell.key == (variant, seconds, batch_size)), None)

@@ -34,7 +34,7 @@ def overview(results: Results) -> dict[str, Any]:
     keys = [key for key, _, _ in GRIDS if any(value_of(cell, key) is not None for cell in results.cells)]
     return {
         "run": run.model_dump(include={"id", "recipe", "command", "started", "finished", "status", "notes"}),
-        "machine": {name: environment.get(name) for name in ("host", "cpu", "threads", "os", "gpu")},
+        "machine": environment.model_dump(include={"host", "cpu", "threads", "os", "gpu"}),
         "grids": [{"key": key, "title": title} for key, title, _ in GRIDS if key in keys],
         "variants": [
             {
@@ -70,7 +70,7 @@ def model_view(model: Model | None) -> dict[str, Any] | None:
     if model is None:
         return None
     view = model.model_dump(include={"source", "type", "weights", "output", "notes"})
-    return view | {"parameters": model.parameters.get("total"), "size_bytes": model.size_bytes.get("total")}
+    return view | {"parameters": model.parameters.total, "size_bytes": model.size_bytes.total}
 
 
 def cell_view(cell: CellResult) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def cell_view(cell: CellResult) -> dict[str, Any]:
         "rounds": len(cell.latency_s.rounds) if cell.latency_s else None,
         "timed_region": cell.timed_region,
         "breakdown": cell.breakdown is not None,
-        "macs": (cell.operations or {}).get("macs"),
+        "macs": cell.operations.macs if cell.operations else None,
         "figures": {key: {"value": value_of(cell, key), "text": text(cell)} for key, _, text in GRIDS},
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.report.breakdown import Asked, remarks_of
+from profiler.report.breakdown import Asked, label_rows, remarks_of
 from profiler.results.types import CellResult
 from profiler.tensorboard_plugin.folder import LogFolder
 from profiler.tensorboard_plugin.trace.columns import Columns
@@ -26,14 +26,10 @@ def cell_table(folder: LogFolder, run: Path, cell: CellResult, by: str, trace: C
     """{rows, remarks}; {rows: [], message} where there is nothing to show, with the reason."""
     if cell.breakdown is None:
         return _without_breakdown(cell, by, trace)
-    rows = _checked(cell.breakdown.get("labels")) if by == "label" else _from_file(folder, run, cell, by)
+    rows = label_rows(cell) if by == "label" else _from_file(folder, run, cell, by)
     asked = Asked(by="operator" if by == "operator" else "label" if by == "label" else "module")
     unfolded = Asked(by="module", unfolded=True) if by == "module_unfolded" else asked
-    try:
-        remarks = remarks_of(cell, unfolded)
-    except (KeyError, TypeError):  # of another version of the profiler
-        remarks = []
-    return {"rows": rows, "remarks": remarks}
+    return {"rows": rows, "remarks": remarks_of(cell, unfolded)}
 
 
 def table_of_trace(trace: Columns, by: str) -> dict[str, Any]:
@@ -54,7 +50,7 @@ def _without_breakdown(cell: CellResult, by: str, trace: Columns | None) -> dict
 
 
 def _from_file(folder: LogFolder, run: Path, cell: CellResult, by: str) -> list[dict[str, Any]]:
-    name = str((cell.breakdown or {}).get("file", ""))
+    name = cell.breakdown.file if cell.breakdown else ""
     path = folder.file(run, name)
     try:
         details = json.loads(path.read_text(encoding="utf-8"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from profiler.device import Device
 from profiler.errors import ModelError
+from profiler.results.types import TrainingSetup
 from profiler.training.step import TrainingStep
 
 if TYPE_CHECKING:
@@ -58,16 +59,16 @@ def _add_heads(model: Model, task: Task) -> None:
         model.components = {**model.components, name: head}
 
 
-def describe(step: TrainingStep) -> dict[str, Any]:
+def describe(step: TrainingStep) -> TrainingSetup:
     """What the results say of how the model is trained."""
     settings = step.settings
-    return {
-        "loss": step.task.name,
-        "loss_library": step.task.library,
-        "optimizer": type(step.optimizer).__name__,
-        "learning_rate": settings.learning_rate,
-        "clip_norm": settings.clip_norm,
-        "precision": settings.precision,
-        "trained_parameters": sum(each.numel() for each in step.parameters),
-        "added": list(step.task.heads),
-    }
+    return TrainingSetup(
+        loss=step.task.name,
+        loss_library=step.task.library,
+        optimizer=type(step.optimizer).__name__,
+        learning_rate=settings.learning_rate,
+        clip_norm=settings.clip_norm,
+        precision=settings.precision,
+        trained_parameters=sum(each.numel() for each in step.parameters),
+        added=list(step.task.heads),
+    )

@@ -8,9 +8,9 @@ Runs in the worker before the first cell, on one thread. Nothing that computes r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from profiler.results.types import Conversion
 from profiler.variants.layers import layers, unique_parameters
 from profiler.variants.size import saved_bytes
 from profiler.variants.step import Step
@@ -19,23 +19,6 @@ from profiler.variants.support import NotSupported
 if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """What a variant did to a model; plain values. None: not a matter of layers (attention alone)."""
-
-    kind: str
-    engine: str | None
-    layers_converted: int | None
-    layers_total: int
-    share_of_layers: float | None
-    share_of_parameters: float | None
-    bytes_before: dict[str, Any]
-    bytes_after: dict[str, Any]
-    graphs: int | None = None
-    graph_breaks: int | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 def changes_model(variant: Variant) -> bool:

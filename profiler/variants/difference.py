@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiler.results.types import Distance, OutputDifference
 from profiler.variants.calls import recorded_calls
 from profiler.variants.layers import all_modules
 
@@ -64,8 +65,8 @@ def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
     return {"tensors": kept, "texts": _texts(output)}
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """{compared, max, mean, relative, components{}, texts, texts_changed}.
+def difference(before: dict[str, Any], after: dict[str, Any]) -> OutputDifference:
+    """Of what `capture_outputs` gave.
 
     `compared` is the final output where it is of numbers, else that of the last component which takes all of the speech
     at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
@@ -77,11 +78,13 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         if name in after["tensors"] and after["tensors"][name].shape == tensor.shape
     }
     compared = next(reversed(components), None)
-    headline = components[compared] if compared else {"max": None, "mean": None, "relative": None}
+    headline = components[compared] if compared else Distance()
     pairs = list(zip(before["texts"], after["texts"], strict=False))
     changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None
     named = f"{compared} output" if compared not in (None, FINAL) else compared
-    return {"compared": named, **headline, "components": components, "texts": len(pairs), "texts_changed": changed}
+    return OutputDifference(
+        compared=named, components=components, texts=len(pairs), texts_changed=changed, **dict(headline)
+    )
 
 
 def _keep_first(tensors: dict[str, Any], counts: Counter[str], name: str) -> Any:
@@ -124,7 +127,7 @@ def _texts(output: Any) -> list[str]:
     return []
 
 
-def _distance(one: Any, other: Any) -> dict[str, float | None]:
+def _distance(one: Any, other: Any) -> Distance:
     """A difference that is no number (an overflow on one side) is None."""
     import math
 
@@ -132,4 +135,4 @@ def _distance(one: Any, other: Any) -> dict[str, float | None]:
     size = one.double().abs().mean().item()
     figures = {"max": gap.max().item(), "mean": gap.mean().item()}
     figures["relative"] = figures["mean"] / size if size else math.nan
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    return Distance(**{name: value if math.isfinite(value) else None for name, value in figures.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.parameters import REST
+from profiler.results.types import Size
 
 if TYPE_CHECKING:
     import torch
@@ -12,18 +13,15 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
 
 
-def saved_bytes(model: Model) -> dict[str, Any]:
-    """{total, components{}} of the values that torch.save would write; what is shared counts once, where it is first.
+def saved_bytes(model: Model) -> Size:
+    """Of the values that torch.save would write; what is shared counts once, where it is first.
 
     A packed int8 layer counts as it is saved: int8 weights, scales, zero points, bias.
     """
     seen: set[int] = set()
     components = {name: _module_bytes(part, seen) for name, part in model.components.items()}
     components[REST] = _module_bytes(model.module, seen)
-    return {
-        "total": sum(components.values()),
-        "components": {name: count for name, count in components.items() if count},
-    }
+    return Size(total=sum(components.values()), components={name: count for name, count in components.items() if count})
 
 
 def _module_bytes(root: torch.nn.Module, seen: set[int]) -> int:

@@ -12,14 +12,13 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import torch
 
 from profiler.device import Device
-from profiler.measure.memory import measure_memory
+from profiler.measure.passes.memory import measure_memory
 
 MB = 1_000_000
 LONGEST = 120.0  # seconds of a fork, which takes one
@@ -128,7 +127,7 @@ MODULES: dict[str, type[torch.nn.Module]] = {
 
 def measure(module: torch.nn.Module) -> dict[str, Any]:
     module(None)  # the memory pass comes after timed calls, which paid for what is done once
-    return asdict(measure_memory(module, None, Device("cpu")))
+    return measure_memory(module, None, Device("cpu")).model_dump()
 
 
 def in_fork(work: Callable[[], Any]) -> Any:

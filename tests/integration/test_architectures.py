@@ -21,7 +21,7 @@ def counted(recipe: str, **settings: Any) -> dict[str, Any]:
     in_memory = sum(parameter.numel() for parameter in model.module.parameters() if not parameter.is_meta)
     if ROWS[recipe].weights == "random":  # a model that is only there with its weights is counted as it is loaded
         assert in_memory < 10_000, "counting takes no memory worth speaking of"
-    return count_parameters(model) | {"bytes": size_bytes(model)["total"]}
+    return count_parameters(model).model_dump() | {"bytes": size_bytes(model).total}
 
 
 @pytest.mark.parametrize("recipe", ROWS)

@@ -177,8 +177,8 @@ def test_every_variant_is_the_whole_model_and_differs_in_the_weight_of_ctc(name:
     assert weights == {"attention": 0, "hybrid": 0.3, "ctc": 1}
     for recipe in loaded.by_variant.values():
         counts = count_parameters(build_for_counting(model_request(recipe, loaded.path.parent)))
-        assert counts["total"] == ROWS[name].parameters
-        assert counts["components"] == ROWS[name].components
+        assert counts.total == ROWS[name].parameters
+        assert counts.components == ROWS[name].components
 
 
 @pytest.mark.parametrize("name", SHRUNK)

@@ -213,7 +213,8 @@ def test_a_fresh_worker_is_used_where_a_fork_is_not_possible(tmp_path: Path, mon
     assert cell.status == "ok"
     assert cell.latency_s is not None
     assert cell.peak_memory_bytes is not None
-    assert results.environment["reference"]["gflops"] > 0
+    assert results.environment.reference is not None
+    assert results.environment.reference.gflops > 0
 
 
 def test_shares_follow_a_better_peak_seen_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

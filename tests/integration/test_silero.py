@@ -80,7 +80,7 @@ def test_every_window_is_a_chunk(model: Model) -> None:
 
 def test_only_the_network_that_runs_is_counted(model: Model) -> None:
     assert model.weights == "pretrained"
-    assert count_parameters(model)["total"] == 243_585
+    assert count_parameters(model).total == 243_585
     assert "219,009 parameters, which is not run and not counted" in model.notes[0]
 
 

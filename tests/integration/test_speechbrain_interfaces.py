@@ -268,8 +268,8 @@ def test_parts_that_are_also_saved_as_a_list_keep_their_names(made: GetMade, tmp
     text = description.read_text().replace("\nmodules:\n", "\nmodules:\n    model: !ref <model>\n")
     description.write_text(text)
     counts = count_parameters(load(there, folder=folder))
-    assert list(counts["components"]) == ["cnn", "rnn", "dnn"]
-    assert sum(counts["components"].values()) == counts["total"]
+    assert list(counts.components) == ["cnn", "rnn", "dnn"]
+    assert sum(counts.components.values()) == counts.total
 
 
 # -- the wrong type

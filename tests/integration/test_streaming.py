@@ -11,13 +11,16 @@ import pytest
 
 from profiler.errors import ModelError
 from profiler.execution.cell import CellState
-from profiler.measure.chunks import KEPT_IN_ROUND, add_round, chunk_figures
+from profiler.execution.channel import PassDone
+from profiler.measure.chunks import KEPT_IN_ROUND, add_round, chunk_round
+from profiler.measure.latency import Timing
+from profiler.measure.passes.time import Round
 from profiler.models.load import load_model
 from profiler.models.model import Chunks, ModelRequest
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
 from profiler.report.chunks import chunk_table
-from profiler.results.types import CellResult
+from profiler.results.types import CellInput, CellResult, Condition
 from tests.helpers import program, tiny
 from tests.helpers.road import Done, go
 from tests.helpers.shipped import EMFORMER
@@ -92,7 +95,7 @@ def chunks_of(times: list[float], seconds: float = CHUNK) -> Chunks:
 
 
 def test_a_round_sends_what_it_saw() -> None:
-    figures = chunk_figures(chunks_of([0.1, 0.2, 0.15]), seed=0)
+    figures = chunk_round(chunks_of([0.1, 0.2, 0.15]), seed=0)
     assert figures == {
         "seconds": CHUNK,
         "lookahead_s": LOOKAHEAD,
@@ -105,47 +108,42 @@ def test_a_round_sends_what_it_saw() -> None:
 
 def test_of_many_chunks_some_are_kept_and_the_rest_is_counted() -> None:
     times = [number / 10_000 for number in range(5000)]
-    figures = chunk_figures(chunks_of(times), seed=0)
-    assert figures["n"] == 5000
-    assert figures["late"] == sum(taken > CHUNK for taken in times)
-    assert figures["max"] == times[-1]
-    assert len(figures["samples"]) == KEPT_IN_ROUND
-    assert set(figures["samples"]) <= set(times)
+    figures = chunk_round(chunks_of(times), seed=0)
+    assert figures.n == 5000
+    assert figures.late == sum(taken > CHUNK for taken in times)
+    assert figures.max == times[-1]
+    assert len(figures.samples) == KEPT_IN_ROUND
+    assert set(figures.samples) <= set(times)
     made = add_round(None, figures)
     assert made is not None
     assert made.median == pytest.approx(0.25, rel=0.1)
 
 
 def test_percentiles_wait_for_enough_chunks() -> None:
-    few = add_round(None, chunk_figures(chunks_of([0.1] * 100), seed=0))
+    few = add_round(None, chunk_round(chunks_of([0.1] * 100), seed=0))
     assert few is not None
     assert set(few.percentiles) == {"p50", "p90"}
-    many = add_round(few, chunk_figures(chunks_of([0.1] * 600), seed=0))
+    many = add_round(few, chunk_round(chunks_of([0.1] * 600), seed=0))
     assert many is not None
     assert "p99" in many.percentiles
 
 
-def timing(times: list[float]) -> dict[str, Any]:
-    return {
-        "figures": {
-            "samples": [0.5, 0.6],
-            "cpu": [0.9, 1.0],
-            "device_samples": [],
-            "warmup": [0.7],
-            "chunks": chunk_figures(chunks_of(times), seed=0),
-        },
-        "input": {"seconds_of_audio": 1.0, "share_of_padding": 0.0},
-    }
+def add(state: CellState, times: list[float]) -> None:
+    """A round of two calls, in which the chunks took so long."""
+    timing = Timing(samples=[0.5, 0.6], cpu=[0.9, 1.0], warmup=[0.7])
+    made = Round(timing, chunks=chunk_round(chunks_of(times), seed=0))
+    done = PassDone(name="time", result=made, input=CellInput(seconds_of_audio=1.0), work_s=1.0)
+    state.add({"time": done}, Condition())
 
 
 def test_a_resumed_cell_goes_on_with_its_chunks() -> None:
     cell = Cell("float32", 1.0, 1)
     whole = CellState(cell)
-    whole.add_timing(timing([0.1, 0.2]), {})
+    add(whole, [0.1, 0.2])
     stored = json.dumps(whole.result(0.03, "region", "audio").model_dump(mode="json"))
     resumed = CellState.from_result(cell, CellResult.model_validate_json(stored))
     for state in (whole, resumed):
-        state.add_timing(timing([0.05, 0.3, 0.1]), {})
+        add(state, [0.05, 0.3, 0.1])
     found, expected = (state.result(0.03, "region", "audio").chunks for state in (resumed, whole))
     assert found == expected
     assert found is not None
@@ -155,7 +153,7 @@ def test_a_resumed_cell_goes_on_with_its_chunks() -> None:
 
 def test_the_table_says_what_a_listener_waits() -> None:
     state = CellState(Cell("float32", 1.0, 1))
-    state.add_timing(timing([0.05] * 7 + [0.2]), {})
+    add(state, [0.05] * 7 + [0.2])
     table = chunk_table("Latency", [state.result(0.03, "region", "audio")])
     assert table is not None
     row = dict(zip(table.header, table.rows[0], strict=True))

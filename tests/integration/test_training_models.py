@@ -56,7 +56,7 @@ def check(step: TrainingStep, losses: list[float], before: list[torch.Tensor]) -
     assert times is not None
     assert [len(call) for call in times] == [len(PHASES)] * 6
     assert step.frames > 0
-    assert describe(step)["trained_parameters"] == sum(each.numel() for each in step.parameters)
+    assert describe(step).trained_parameters == sum(each.numel() for each in step.parameters)
 
 
 def check_model(model: Model, **settings: Any) -> TrainingStep:
@@ -112,8 +112,8 @@ def test_models_of_transformers_and_speechbrain(
 ) -> None:
     made = tiny_model(name)
     step = check_model(load_model(ModelRequest(source=str(made.folder), folder=made.folder, type=made.type)))
-    assert describe(step)["loss"] == loss
-    assert describe(step)["added"] == added
+    assert describe(step).loss == loss
+    assert describe(step).added == added
 
 
 SHIPPED_MODELS = [
@@ -130,7 +130,7 @@ SHIPPED_MODELS = [
 @pytest.mark.parametrize(("recipe", "loss"), SHIPPED_MODELS, ids=[name for name, _ in SHIPPED_MODELS])
 def test_models_of_shipped_recipes(recipe: str, loss: str) -> None:
     step = check_model(shipped(recipe))
-    assert describe(step)["loss"] == loss
+    assert describe(step).loss == loss
 
 
 @pytest.mark.slow
@@ -140,14 +140,14 @@ def test_the_conformer_transducer(loss: str) -> None:
     step = check_model(model, loss=loss)
     assert "loss" in model.beside
     assert (
-        describe(step)["loss"]
+        describe(step).loss
         == {
             "pruned_transducer": "0.5 simple + pruned transducer",
             "transducer": "transducer, whole lattice",
             "ctc": "CTC",
         }[loss]
     )
-    assert "torch" in describe(step)["loss_library"]
+    assert "torch" in describe(step).loss_library
 
 
 @pytest.mark.slow
@@ -167,6 +167,6 @@ def test_half_of_the_bits_and_another_optimizer(tiny_model: Callable[[str], Tiny
     made = tiny_model("ctc")
     model = load_model(ModelRequest(source=str(made.folder), folder=made.folder, type=made.type))
     step = check_model(model, precision="bfloat16", optimizer="sgd", learning_rate=0.1, clip_norm=None)
-    assert describe(step)["optimizer"] == "SGD"
+    assert describe(step).optimizer == "SGD"
     assert {parameter.dtype for parameter in step.parameters} == {torch.float32}
     assert step.state_bytes()["optimizer"] == 0, "plain SGD keeps nothing"

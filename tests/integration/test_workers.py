@@ -5,28 +5,27 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+from msgspec import structs
 
-from profiler.execution.channel import Message
+from profiler.execution.channel import BeginPass, CellJob, Event, PassDone
 from profiler.execution.handle import JobFailed
-from profiler.execution.job import Job
 from profiler.execution.workers import Workers
-from profiler.measure.latency import RoundSize
+from profiler.measure.latency import RoundSize, Timing
+from profiler.measure.passes.time import Round
 from profiler.recipe.load import load_recipe
 from tests.helpers import program
 
-SIZE = asdict(RoundSize(warmup=1, max_calls=2))
-GOOD = Job(threads=1, passes=("time", "memory"), seconds=0.1, batch_size=1, size=SIZE)
-BAD = replace(GOOD, seconds=0.2)
+SIZE = RoundSize(warmup=1, max_calls=2)
+GOOD = CellJob(threads=1, passes=("time", "memory"), seconds=0.1, batch_size=1, size=SIZE)
+BAD = structs.replace(GOOD, seconds=0.2)
 NAME = "float32"
 
 
-def silent(event: Message) -> None:
+def silent(event: Event) -> None:
     pass
 
 
@@ -43,9 +42,9 @@ def sleepers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     workers.close()
 
 
-def times(results: dict[str, Any]) -> dict[str, Any]:
-    figures: dict[str, Any] = results["time"]["figures"]
-    return figures
+def times(results: dict[str, PassDone]) -> Timing:
+    found: Round = results["time"].result
+    return found.timing
 
 
 @pytest.mark.parametrize("what", ["SIGSEGV", "SIGABRT"])
@@ -62,7 +61,7 @@ def test_a_crash_is_told_with_its_signal_and_the_next_job_works(tmp_path: Path, 
             results, failure = workers.run({NAME: GOOD}, 60, silent)
             assert failure is None
             assert list(results) == ["time", "memory"]
-            assert len(times(results)["samples"]) == len(times(results)["cpu"]) == 2
+            assert len(times(results).samples) == len(times(results).cpu) == 2
         assert workers.ready(NAME).pid == pid, "the model was not loaded again"
     finally:
         workers.close()
@@ -71,8 +70,8 @@ def test_a_crash_is_told_with_its_signal_and_the_next_job_works(tmp_path: Path, 
 def test_passes_before_a_crash_are_kept(sleepers: Workers) -> None:
     worker = sleepers.ready(NAME)
 
-    def kill_in_memory_pass(event: Message) -> None:
-        if event == {"event": "pass", "pass": "memory"}:  # one of a job before may still be leaving
+    def kill_in_memory_pass(event: Event) -> None:
+        if event == BeginPass("memory"):  # one of a job before may still be leaving
             newest = max(psutil.Process(worker.pid).children(), key=lambda child: child.create_time())
             newest.send_signal(signal.SIGKILL)
 
@@ -80,13 +79,13 @@ def test_passes_before_a_crash_are_kept(sleepers: Workers) -> None:
     assert failure is not None
     assert failure.during == "memory"
     assert str(failure) == "killed by SIGKILL; out of memory is the usual cause"
-    assert min(times(results)["samples"]) >= 0.2
+    assert min(times(results).samples) >= 0.2
 
 
 def test_a_worker_that_dies_itself_is_replaced(sleepers: Workers) -> None:
     first = sleepers.ready(NAME).pid
 
-    def kill_worker(event: Message) -> None:
+    def kill_worker(event: Event) -> None:
         os.kill(first, signal.SIGKILL)
 
     with pytest.raises(JobFailed, match="killed by SIGKILL"):
@@ -108,7 +107,7 @@ def test_a_job_over_its_time_is_ended_and_the_next_one_works(tmp_path: Path) -> 
 def test_a_job_that_is_abandoned_leaves_the_worker_ready(sleepers: Workers) -> None:
     worker = sleepers.ready(NAME)
     running = worker.start(GOOD, True, 60)
-    running.wait_for("pass")
+    running.wait_for(BeginPass)
     running.abandon()
     assert running.over
     assert "time" in sleepers.do(NAME, GOOD, 60, silent)
@@ -119,7 +118,7 @@ def test_every_job_has_a_process_of_its_own_and_none_is_left(sleepers: Workers) 
     worker = psutil.Process(sleepers.ready(NAME).pid)
     seen: set[int] = set()
 
-    def note(event: Message) -> None:
+    def note(event: Event) -> None:
         seen.update(child.pid for child in worker.children() if child.status() != psutil.STATUS_ZOMBIE)
 
     for _ in range(6):

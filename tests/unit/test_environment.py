@@ -45,13 +45,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_the_documented_keys_are_there() -> None:
     read = environment.read_environment()
     documented = {"host", "cpu", "cores", "memory_bytes", "gpu", "os", "python", "packages", "load", "governor"}
-    assert documented <= read.keys()
-    assert read["cores"] >= 1
-    assert read["memory_bytes"] > GB // 10
-    assert read["packages"]["torch"]
-    assert read["profiler"]["version"]
-    assert len(read["load"]) == 3
-    json.dumps(read, allow_nan=False)  # it goes into results.json as it is
+    assert documented <= set(read.model_dump())
+    assert (read.cores or 0) >= 1
+    assert (read.memory_bytes or 0) > GB // 10
+    assert read.packages["torch"]
+    assert read.profiler is not None
+    assert read.profiler.version
+    assert len(read.load) == 3
+    json.dumps(read.model_dump(mode="json"), allow_nan=False)  # it goes into results.json as it is
 
 
 def test_reading_it_imports_no_torch() -> None:
@@ -151,12 +152,12 @@ def test_throttling_is_counted(machine: Machine, place: str) -> None:
 
 def test_what_cannot_be_read_is_null_and_no_error(machine: Machine) -> None:
     assert environment.throttle_counts() == 0
-    assert environment.read_state()["governor"] is None
+    assert environment.read_state().governor is None
 
 
 def test_the_governor_is_read(machine: Machine) -> None:
     machine.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")
-    assert environment.read_state()["governor"] == "powersave"
+    assert environment.read_state().governor == "powersave"
 
 
 def test_a_machine_without_nvidia_tools_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +177,8 @@ def test_gpus_are_read_from_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monke
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     first, second = environment.read_gpus()
-    assert (first["name"], first["driver"], first["processes"]) == ("Tesla T4", "550.1", 0)
-    assert second["processes"] == 1
+    assert (first.name, first.driver, first.processes) == ("Tesla T4", "550.1", 0)
+    assert second.processes == 1
 
 
 def test_a_checkout_is_recorded_with_its_commit(tmp_path: Path) -> None:
@@ -185,11 +186,11 @@ def test_a_checkout_is_recorded_with_its_commit(tmp_path: Path) -> None:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     made = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    assert environment.read_commit(tmp_path)["commit"] == made
+    assert environment.read_commit(tmp_path).commit == made
 
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:
-    assert environment.read_commit(tmp_path) == {"commit": None}
+    assert environment.read_commit(tmp_path).commit is None
 
 
 def test_a_recipes_repository_is_read_from_any_folder_in_it(tmp_path: Path) -> None:
@@ -202,8 +203,8 @@ def test_a_recipes_repository_is_read_from_any_folder_in_it(tmp_path: Path) -> N
     subprocess.run(named, cwd=tmp_path, check=True)
     found = environment.read_repository(below)
     assert found is not None
-    assert len(found["commit"]) == 40
-    assert found["modified"] is False
+    assert len(found.commit) == 40
+    assert found.modified is False
 
 
 def test_without_git_a_run_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from profiler.measure.breakdown.backward import Parts, spans, watching_step
 from profiler.measure.breakdown.labels import Chains
 from profiler.measure.breakdown.tally import Entry, Tally
 from profiler.measure.breakdown.watch import Kind
-from profiler.measure.memory import new_threads_recorded
+from profiler.measure.passes.memory import new_threads_recorded
 
 if TYPE_CHECKING:
     from profiler.training.step import TrainingStep

@@ -7,12 +7,10 @@ find_sensor -> a Sensor:     measure_energy, a pass of its own | sensor.py, rapl
 
 from profiler.measure.energy.find import find_sensor
 from profiler.measure.energy.given import energy_from_watts
-from profiler.measure.energy.result import Energy
 from profiler.measure.energy.sensor import GivenPower, Sensor, Unavailable
 from profiler.measure.energy.windows import measure_energy
 
 __all__ = [
-    "Energy",
     "GivenPower",
     "Sensor",
     "Unavailable",

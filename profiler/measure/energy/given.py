@@ -7,8 +7,9 @@ from pathlib import Path
 
 from profiler.errors import UserError
 from profiler.measure.energy.powertop import read_powertop
-from profiler.measure.energy.result import Energy
+from profiler.measure.energy.result import energy_of
 from profiler.measure.energy.sensor import GivenPower
+from profiler.results.types import Energy
 
 COVERS = "what the given power covers"
 NO_IDLE = "no idle power was given: add `idle_watts`, read while the machine does nothing"
@@ -33,7 +34,7 @@ def given_powertop(path: Path, idle_watts: float | None = None) -> GivenPower:
 def energy_from_watts(given: GivenPower, latency_s: float, seconds_of_audio: float) -> Energy:
     """`latency_s` is that of the timing pass; `seconds_of_audio` is all audio of a call, batch size x seconds."""
     above = None if given.idle_watts is None else (given.watts - given.idle_watts) * latency_s
-    return Energy(
+    return energy_of(
         seconds_of_audio,
         per_call=given.watts * latency_s,
         per_call_above_idle=above,

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from profiler.device import Device
-from profiler.measure.energy.result import Energy
+from profiler.measure.energy.result import energy_of
 from profiler.measure.energy.sensor import GIVE_WATTS, Sensor, SensorError, Unavailable
+from profiler.results.types import Energy
 
 BELOW_NOISE = (
     "the energy above idle came out negative: it is below the noise of the sensor, and shown as it was measured"
@@ -133,7 +134,7 @@ def _energy(sensor: Sensor, work: list[Window], idle: list[Window], seconds_of_a
     idle_power = statistics.fmean(window.watts for window in idle) if all(window.joules for window in idle) else None
     above = None if idle_power is None else (joules - idle_power * seconds) / calls
     per_window = [window.joules / window.calls for window in work]
-    return Energy(
+    return energy_of(
         seconds_of_audio,
         per_call=joules / calls,
         per_call_above_idle=above,
@@ -148,6 +149,6 @@ def _energy(sensor: Sensor, work: list[Window], idle: list[Window], seconds_of_a
         windows=per_window,
         window_seconds=[window.seconds for window in work],
         idle_windows_w=[window.watts for window in idle] if idle_power is not None else [],
-        spread=[min(per_window), max(per_window)],
+        spread=(min(per_window), max(per_window)),
         notes=[BELOW_NOISE] if above is not None and above < 0 else [],
     )

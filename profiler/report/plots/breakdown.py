@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from profiler.report.breakdown import largest
+from profiler.report.breakdown import label_rows, largest
 from profiler.report.names import name_of
 from profiler.report.plots.bars import ROW, THICKNESS, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import COLOURS, figure
@@ -66,8 +66,7 @@ def _parts(cells: list[CellResult]) -> dict[str, list[float]]:
 
 
 def _rows(cell: CellResult) -> dict[Label, dict[str, Any]]:
-    rows: list[dict[str, Any]] = (cell.breakdown or {})["labels"]
-    return {(str(row["name"]), str(row.get("phase") or "forward")): row for row in rows if row["name"] != WHOLE}
+    return {(row["name"], row["phase"]): row for row in label_rows(cell) if row["name"] != WHOLE}
 
 
 def _labels(cells: list[CellResult], most: int, least: float = 0.0) -> list[Label]:

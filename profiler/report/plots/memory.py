@@ -85,13 +85,13 @@ def _draw_fit(axes: Any, curve: Curve, fit: SurfaceFit | None, longest: float) -
 
 
 def _machine_limit(results: Results) -> float | None:
-    limit = results.environment.get("memory_limit_bytes") or results.environment.get("memory_bytes")
+    limit = results.environment.memory_limit_bytes or results.environment.memory_bytes
     return float(limit) / GB if limit else None
 
 
 def _device_limit(results: Results) -> float | None:
     """What the first GPU has, as its driver writes it: '24576 MiB'."""
     try:
-        return parse_bytes(str(results.environment["gpu"][0]["memory"])) / GB
+        return parse_bytes(str(results.environment.gpu[0].memory)) / GB
     except (KeyError, IndexError, TypeError, ValueError):
         return None

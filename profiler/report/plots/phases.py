@@ -17,7 +17,7 @@ MS = 1e3
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """phases.png and .svg; nothing where no cell was trained."""
-    trained = [cell for cell in results.cells if (cell.training or {}).get("phases")]
+    trained = [cell for cell in results.cells if cell.training and cell.training.phases]
     if not trained:
         return []
     largest = sorted(trained, key=lambda cell: cell.seconds * cell.batch_size)[-MOST_CELLS:]
@@ -38,5 +38,5 @@ def _name(cell: CellResult, several: bool) -> str:
 
 
 def _ms(cell: CellResult, phase: str) -> float:
-    found = (cell.training or {})["phases"].get(phase, {})
-    return float(found.get("median_s", 0.0)) * MS
+    phases = (cell.training.phases if cell.training else None) or {}
+    return phases[phase].median_s * MS if phase in phases else 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from profiler.report.names import name_of
 from profiler.report.plots.style import figure, look
-from profiler.results.types import CellResult, Results
+from profiler.results.types import Operations, Results
 
 NAME = "roofline"
 WIDEST = 4.0  # how far the roof is drawn beyond the points, as a factor
@@ -14,15 +15,15 @@ WIDEST = 4.0  # how far the roof is drawn beyond the points, as a factor
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """roofline.png and .svg; nothing where no cell has operations and a measured peak."""
-    points = [cell for cell in results.cells if _is_drawable(cell)]
+    points = {cell.key: found for cell in results.cells if (found := cell.operations) and _is_drawable(found)}
     if not points:
         return []
-    peak, bandwidth = _peaks(points)
-    intensities = [(cell.operations or {})["intensity"] for cell in points]
+    peak, bandwidth = _peaks(points.values())
+    intensities = [found.intensity or 0.0 for found in points.values()]
     low, high = min(*intensities, peak / bandwidth) / WIDEST, max(*intensities, peak / bandwidth) * WIDEST
     path = folder / NAME
     title = "Achieved arithmetic against the machine's measured peak (float32)"
-    note = name_of(results, [name for name in results.variants if any(cell.variant == name for cell in points)])
+    note = name_of(results, [name for name in results.variants if any(variant == name for variant, *_ in points)])
     with figure(path, title, "FLOP per byte that operators read and write", "GFLOP/s", note) as axes:
         ridge = peak / bandwidth
         axes.plot([low, ridge, high], [low * bandwidth, peak, peak], color="black", linewidth=1.2)
@@ -30,12 +31,12 @@ def draw(results: Results, folder: Path) -> list[Path]:
         along = (low * ridge) ** 0.5
         axes.annotate(f"{bandwidth:.0f} GB/s", (along, along * bandwidth), ha="right", va="bottom", fontsize=9)
         for number, variant in enumerate(results.variants):
-            mine = [cell.operations or {} for cell in points if cell.variant == variant]
+            mine = [found for key, found in points.items() if key[0] == variant]
             if mine:
                 style = look(number) | {"linestyle": "none"}
                 axes.plot(
-                    [operations["intensity"] for operations in mine],
-                    [operations["achieved_gflops"] for operations in mine],
+                    [operations.intensity for operations in mine],
+                    [operations.achieved_gflops for operations in mine],
                     label=f"{variant}, {len(mine)} cells",
                     markersize=5,
                     **style,
@@ -45,12 +46,11 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return [path.with_suffix(".png"), path.with_suffix(".svg")]
 
 
-def _is_drawable(cell: CellResult) -> bool:
-    operations = cell.operations or {}
-    return bool(operations.get("intensity") and operations.get("achieved_gflops") and operations.get("peak_gflops"))
+def _is_drawable(found: Operations) -> bool:
+    return bool(found.intensity and found.achieved_gflops and found.peak_gflops and found.peak_gb_per_s)
 
 
-def _peaks(points: list[CellResult]) -> tuple[float, float]:
+def _peaks(points: Iterable[Operations]) -> tuple[float, float]:
     """The highest of the peaks in the run: with all threads, where variants use fewer."""
-    known = [cell.operations or {} for cell in points]
-    return max(each["peak_gflops"] for each in known), max(each["peak_gb_per_s"] for each in known)
+    known = [(each.peak_gflops or 0.0, each.peak_gb_per_s or 0.0) for each in points]
+    return max(peak for peak, _ in known), max(bandwidth for _, bandwidth in known)

@@ -51,9 +51,9 @@ def draw(results: Results, folder: Path) -> list[Path]:
 def _quantities(results: Results) -> dict[str, Value]:
     def size(cell: CellResult) -> float | None:
         model = results.model(cell.variant)
-        return model.size_bytes.get("total") if model and cell.latency_s else None
+        return model.size_bytes.total if model and cell.latency_s else None
 
     def energy(cell: CellResult) -> float | None:
-        return (cell.energy_j or {}).get("per_call")
+        return cell.energy_j.per_call if cell.energy_j else None
 
     return {"latency": latency_value, "peak memory": process_value, "size of the model": size, "energy": energy}

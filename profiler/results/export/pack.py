@@ -96,7 +96,7 @@ def _stage_breakdown(
     cell: CellResult, original: CellResult, folder: Path, staged: Path, scrubber: Scrubber | None
 ) -> None:
     """The file with modules and operators, which `report --by module` reads; a damaged one is left out."""
-    name, source = (cell.breakdown or {}).get("file"), (original.breakdown or {}).get("file")
+    name, source = (found.breakdown.file if found.breakdown else None for found in (cell, original))
     if not name or not source:
         return
     try:

@@ -46,7 +46,7 @@ class Scrubber:
         data = results.model_dump(mode="json", by_alias=True)
         strings = list(_strings(data))
         users = [found for text in strings for found in HOME.findall(text)]
-        hosts = [str(results.environment.get("host") or ""), socket.gethostname()]
+        hosts = [str(results.environment.host or ""), socket.gethostname()]
         here = [str(Path.cwd()), str(Path.home())]
         words = _words(results.run.command)
         whole = [text for text in (*strings, *words) if _is_path(text)]

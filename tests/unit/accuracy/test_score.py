@@ -10,6 +10,7 @@ import pytest
 
 from profiler.accuracy.score import INTERVAL_NEEDS, Score, difference, interval, score
 from profiler.accuracy.transcripts import Transcript
+from profiler.results.types import RateDifference
 
 WORDS = ["red", "green", "blue", "black", "white", "yellow"]
 
@@ -94,17 +95,18 @@ def test_a_small_difference_on_the_same_utterances_is_found() -> None:
     one = with_errors(0.2)
     two = [(said, h.replace("red", "wrong", 1)) for said, h in one]
     first, second = scored(one), scored(two)
-    found = difference(first, second, seed=0)
+    found = difference("float32", first, second, seed=0)
     assert found is not None
-    low, high = found["ci95"]
-    assert 0 < low < found["value"] < high
+    assert found.ci95 is not None
+    low, high = found.ci95
+    assert 0 < low < found.value < high
     wide = interval(first.words, seed=0) or (0.0, 0.0)
     assert high - low < (wide[1] - wide[0]) / 2
-    assert found["utterances"] == 60
+    assert found.utterances == 60
 
 
 def test_a_difference_is_of_what_both_heard() -> None:
     first = scored([("yes", "yes"), ("no", "yes")])
     second = Score(["u1"], first.words.at([1]), first.characters.at([1]))
-    assert difference(first, second, seed=0) == {"value": 0.0, "ci95": None, "utterances": 1}
-    assert difference(first, Score(["other"], second.words, second.characters), seed=0) is None
+    assert difference("float32", first, second, seed=0) == RateDifference(to="float32", value=0.0, utterances=1)
+    assert difference("float32", first, Score(["other"], second.words, second.characters), seed=0) is None

@@ -11,10 +11,11 @@ from profiler import compare
 from profiler.comparison.match import match_rounds
 from profiler.comparison.result import Ratio
 from profiler.errors import UserError
+from profiler.measure.energy.result import energy_of
 from profiler.recipe.schema import Recipe
 from profiler.report.comparison.tables import speed_table
 from profiler.report.comparison.words import answer, headline, how_decided
-from profiler.results.types import Accuracy, ErrorRate, Results
+from profiler.results.types import Accuracy, Condition, ErrorRate, Results, Size, WorkerSettings
 from tests.helpers.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 
 BASE = make(Made(1, id="base"))
@@ -139,7 +140,7 @@ def test_what_differs_is_named() -> None:
             environment={"packages": {"torch": "2.14.0", "numpy": "2.4.6"}, "repository": {"commit": "f" * 40}},
         )
     )
-    other.environment["settings"] = {"float32": {"threads": 1}}
+    other.environment.settings = {"float32": WorkerSettings(threads=1)}
     (found,) = compare(make(Made(1, resolved={"measure": {"rounds": 3}})), other).others
     said = {(each.kind, each.name): (each.before, each.after) for each in found.differences}
     assert said["recipe", "measure.rounds"] == (3, 5)
@@ -154,8 +155,8 @@ def test_memory_size_energy_and_error_rate_are_compared_too() -> None:
     base, other = make(Made(1)), make(Made(2))
     assert other.cells[0].peak_memory_bytes is not None
     other.cells[0].peak_memory_bytes.process = 250_000_000
-    other.models[0].size_bytes = {"total": 1000}
-    other.cells[0].energy_j = {"per_call": 3.0, "source": "measured"}
+    other.models[0].size_bytes = Size(total=1000)
+    other.cells[0].energy_j = energy_of(1.0, 3.0, None, mean_power_w=3.0, sensor="s", source="measured", covers="all")
     for results, rate in ((base, 0.05), (other, 0.10)):
         wer = ErrorRate(value=rate, ci95=(0.0, 0.2), substitutions=1, insertions=0, deletions=0, units=10)
         results.accuracy = [Accuracy(variant="float32", dataset="d", of_utterances=1, wer=wer, normalisation="none")]
@@ -250,7 +251,7 @@ def test_rounds_are_matched_by_their_numbers() -> None:
     kept = [9, 0, 2, 3, 4, 5, 7, 8], [0, 1, 2, 3, 4, 5, 6, 7, 9]
     for cell, side, numbers in zip((first, second), rounds, kept, strict=True):
         cell.latency_s = latency([side[number] for number in numbers])
-        cell.conditions = [{"round": number} for number in numbers]
+        cell.conditions = [Condition(round=number) for number in numbers]
     assert match_rounds(first, second) == [(rounds[0][n], rounds[1][n]) for n in (0, 2, 3, 4, 5, 7, 9)]
     (found,) = compare(run, variants=("float32", "int8")).others
     assert found.cells[0].speed.verdict == "faster"

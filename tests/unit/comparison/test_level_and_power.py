@@ -9,7 +9,7 @@ import pytest
 
 from profiler import compare
 from profiler.comparison.result import CellComparison
-from profiler.results.types import Results
+from profiler.results.types import NoiseFloor, Results
 from tests.helpers.synthetic import GRID, QUIET, SHARED, STEADY, Machine, Made, make
 
 SLOW = (1.0, 1)
@@ -45,7 +45,7 @@ def test_without_the_floor_equal_runs_of_a_shared_machine_would_be_called_differ
     """Rounds of one run cannot know by how much the next run differs."""
     runs = [make(Made(seed, machine=SHARED, rounds=80)) for seed in range(8)]
     for run in runs:
-        run.environment["noise_floor"] = {"value": 1e-6, "threads": 2, "measured": "2026-01-01"}
+        run.environment.noise_floor = NoiseFloor(value=1e-6, threads=2, measured="2026-01-01")
     found = Counter(cell.speed.verdict for pair in combinations(runs, 2) for cell in cells(*pair))
     assert found["slower"] + found["faster"] > 0.1 * found.total()
 

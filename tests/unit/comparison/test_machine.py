@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from profiler import compare
 from profiler.comparison.differences import unequal_machines
 from profiler.report.comparison.words import floor_text
+from profiler.results.types import Environment
 from tests.helpers.synthetic import MACHINE, Made, make
 
 ELSEWHERE = {"host": "jetson", "cpu": "ARM Cortex", "memory_bytes": 4_000_000_000}
@@ -31,9 +34,13 @@ def test_unless_asked_and_then_at_equal_machine_speed_too() -> None:
 
 
 def test_what_a_shared_run_does_not_tell_does_not_make_another_machine() -> None:
-    assert unequal_machines(MACHINE, MACHINE | {"host": None}) == []
-    assert unequal_machines(MACHINE, MACHINE | {"memory_bytes": 8_000_100_000}) == []
-    assert [each.name for each in unequal_machines(MACHINE, MACHINE | {"gpu": [{"name": "V100"}]})] == ["gpu"]
+    def unequal(**other: Any) -> list[str]:
+        first, second = (Environment.model_validate(MACHINE | more) for more in ({}, other))
+        return [each.name for each in unequal_machines(first, second)]
+
+    assert unequal(host=None) == []
+    assert unequal(memory_bytes=8_000_100_000) == []
+    assert unequal(gpu=[{"name": "V100"}]) == ["gpu"]
 
 
 def test_the_larger_floor_of_both_runs_counts_and_is_named() -> None:

@@ -196,7 +196,7 @@ def test_what_is_wrong_with_entries_is_named_with_its_line(tmp_path: Path, audio
         15: "is cut off: 9989 of 20000 samples are there",
         16: "has neither audio nor a length",
         17: "has 1 fields, the header 6",
-        18: "the target is longer than its audio: 13 tokens in 0.5 s, which are 12 frames at 25 a second",
+        18: "the target is longer than its audio: 13 tokens in 0.5 s, which are 12 frames at 25 per second",
         19: "expected a whole number of target tokens, got '1.5'",
         20: "the transcript is longer than its audio: 100 characters in 0.5 s",
         21: "is a folder, not an audio file",

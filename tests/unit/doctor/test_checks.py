@@ -21,6 +21,7 @@ from profiler.doctor.diagnosis import Diagnosis, diagnose
 from profiler.doctor.noise import Noise, estimate_noise
 from profiler.doctor.trial import Trial, busiest
 from profiler.errors import WorkerError
+from profiler.results.types import Condition, Gpu
 
 GB = 10**9
 CPU = "sys/devices/system/cpu"
@@ -246,11 +247,11 @@ def test_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gpus() -> None:
     (none,) = checks.gpus([], [])
     assert none.found.startswith("no GPU")
-    gpu = {"name": "V100", "processes": 0}
+    gpu = Gpu(name="V100")
     (good,) = checks.gpus([gpu], [["Enabled", "1380 MHz", "1530 MHz", "0x0000000000000001"]])
     assert (good.status, good.found) == ("ok", "V100, 1380 MHz of 1530 MHz now")
     busy, unread = checks.gpus(
-        [gpu | {"processes": 2}, gpu], [["Disabled", "900 MHz", "1530 MHz", "0x0000000000000068"]]
+        [gpu.model_copy(update={"processes": 2}), gpu], [["Disabled", "900 MHz", "1530 MHz", "0x0000000000000068"]]
     )
     assert busy.name == "GPU 0"
     assert "2 other process(es) use it, throttled by hardware slowdown and heat, persistence mode is off" in busy.found
@@ -283,7 +284,7 @@ def test_the_smallest_change_follows_its_formula() -> None:
     assert more.smallest_between_runs(10) > more.smallest_between_runs(100) > noise.smallest_between_runs(10)
 
 
-QUIET = {"wall_s": 30.0, "other_cpus": 0.0, "stolen_cpus": 0.0, "throttled": 0}
+QUIET = Condition(wall_s=30.0)
 
 
 @pytest.fixture
@@ -307,8 +308,8 @@ def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checks, name, check)
 
 
-def trial(between: float, conditions: dict[str, Any] | None = None) -> Trial:
-    return Trial(runs=runs_with(between, 0.005), conditions=conditions or QUIET, swapped=(0, 0), seconds=30.0)
+def trial(between: float, conditions: Condition = QUIET) -> Trial:
+    return Trial(runs=runs_with(between, 0.005), conditions=conditions, swapped=(0, 0), seconds=30.0)
 
 
 def diagnosis_of(made: Trial, threads: int = 1) -> Diagnosis:
@@ -331,13 +332,13 @@ def test_a_noisier_one_is_usable_with_care() -> None:
     found = diagnosis_of(trial(0.035))
     assert found.answer == "care"
     assert "noise floor" in found.sentence()
-    assert diagnosis_of(trial(0.005, QUIET | {"other_cpus": 0.6}), threads=1).answer == "care"
+    assert diagnosis_of(trial(0.005, Condition(other_cpus=0.6)), threads=1).answer == "care"
 
 
 @pytest.mark.usefixtures("healthy")
 def test_a_throttled_or_very_noisy_one_is_not_fit() -> None:
     assert diagnosis_of(trial(0.3)).sentence().startswith("Not fit for measuring: only changes of ")
-    assert "throttling" in diagnosis_of(trial(0.005, QUIET | {"throttled": 3})).sentence()
+    assert "throttling" in diagnosis_of(trial(0.005, Condition(throttled=3))).sentence()
 
 
 @pytest.mark.usefixtures("healthy")
@@ -375,7 +376,7 @@ def test_a_state_folder_that_cannot_be_written_is_a_warning(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("healthy")
 def test_the_text_fits_80_columns_and_says_what_to_do() -> None:
-    made = trial(0.05, QUIET | {"other_cpus": 1.0, "throttled": 2})
+    made = trial(0.05, Condition(other_cpus=1.0, throttled=2))
     made.busy = [("a-process-with-quite-a-long-name (123456)", 0.9)]
     made.handoff_s = [3e-6, 9e-6]
     text = diagnosis_of(made, threads=2).text()

@@ -10,9 +10,13 @@ from collections.abc import Iterable
 import pytest
 
 from profiler.execution.cell import CellState
+from profiler.execution.channel import PassDone
 from profiler.execution.schedule import Schedule
+from profiler.measure.latency import Timing
+from profiler.measure.passes.time import Round, Rounds
 from profiler.plan import Cell
 from profiler.recipe.schema import Measure
+from profiler.results.types import CellInput, Condition
 
 GRID = tuple((seconds, batch) for seconds in (1.0, 2.0, 4.0) for batch in (1, 2))
 WAVERING = (1.0, 2.0, 0.5, 1.5)  # each for twice as many rounds as the one before: no number of rounds averages it out
@@ -50,9 +54,9 @@ def cells_of(visits: list[tuple[Cell, ...]] | None) -> list[Cell]:
 def measured(schedule: Schedule, cell: Cell, value: float, seconds: float = 0.1) -> None:
     """One round of a cell: one call, and how long all timing took."""
     state = schedule.states[cell]
-    timing = {"samples": [value], "cpu": [value], "device_samples": [], "warmup": []}
-    facts = {"seconds_of_audio": 1.0, "share_of_padding": 0.0}
-    state.add_passes({"time": {"figures": timing, "input": facts, "work_s": seconds}}, {})
+    timing = Round(Timing(samples=[value], cpu=[value]))
+    done = PassDone(name="time", result=timing, input=CellInput(seconds_of_audio=1.0), work_s=seconds)
+    state.add({"time": done}, Condition())
     assert isinstance(schedule.clock, Clock)
     schedule.clock.now += schedule.clock.long
 
@@ -211,7 +215,7 @@ def test_a_run_that_is_taken_up_makes_the_rounds_that_it_lacks() -> None:
     schedule = make()
     late = Cell("v0", 4.0, 2)
     for cell, state in schedule.states.items():
-        state.rounds = [array("d", [1.0])] * (2 if cell == late else 3)
+        state.found["time"] = Rounds(wall=[array("d", [1.0])] * (2 if cell == late else 3))
     assert schedule.planned() == {cell: 8 if cell == late else 7 for cell in schedule.states}
     rounds = play(schedule)
     assert rounds[0] == [late]

@@ -10,11 +10,12 @@ import pytest
 from profiler.accuracy import transcripts
 from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
+from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
 from profiler.execution.scoring import Scoring
 from profiler.recipe.schema import Dataset
 from profiler.report.accuracy import accuracy_tables
-from profiler.results.types import Accuracy, Model, Results, Run
+from profiler.results.types import Accuracy, LeftOut, Model, Results, Run
 
 UTTERANCES = [Utterance(f"u{n}", 1.0 + n, Path("a.wav"), text=text) for n, text in enumerate(["yes", "no", "oh no"])]
 PLAN = DatasetPlan(
@@ -26,7 +27,12 @@ PLAN = DatasetPlan(
     batches=[tuple(UTTERANCES[:2]), tuple(UTTERANCES[2:])],
     scored=True,
 )
-FIRST = {"event": "batch", "number": 0, "latency": 0.25, "seconds_of_audio": 3.0, "padded_seconds": 4.0}
+
+
+def first(texts: list[str] | None) -> BatchDone:
+    """What a worker says of the first batch."""
+    ids = ["u0", "u1"]
+    return BatchDone(number=0, latency=0.25, seconds_of_audio=3.0, padded_seconds=4.0, ids=ids, texts=texts)
 
 
 @pytest.fixture
@@ -49,22 +55,22 @@ def told(record: Accuracy) -> str:
 
 def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring) -> None:
     state = DatasetState.new("float32", PLAN)
-    event = FIRST | {"ids": ["u0", "u1"], "texts": ["yes", "yes"]}
+    event = first(["yes", "yes"])
     state.add(event)
     scoring.keep("float32", event, 0)
-    scoring.keep("float32", event | {"texts": ["yes", "no"]}, 0)
+    scoring.keep("float32", first(["yes", "no"]), 0)
     found = entry(scoring, state)
     assert found.wer is not None
     assert (found.wer.value, found.utterances, found.of_utterances) == (0.5, 2, 3)
     assert found.changed_texts == 1
-    assert found.left_out == [{"reason": "not transcribed yet", "utterances": 1, "ids": ["u2"]}]
+    assert found.left_out == [LeftOut(reason="not transcribed yet", utterances=1, ids=["u2"])]
     assert "1 utterances got another text in a later round" in told(found)
     kept = transcripts.read(scoring.folder / "float32" / transcripts.FILE)
     assert [(t.hypothesis, t.latency_s, t.batch_size) for t in kept.values()] == [("yes", 0.25, 2)] * 2
 
 
 def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
-    scoring.keep("float32", FIRST | {"ids": ["u0", "u1"], "texts": ["yes", "no"]}, 0)
+    scoring.keep("float32", first(["yes", "no"]), 0)
     again = Scoring.of(PLAN, scoring.folder, ["float32"], [])
     state = DatasetState.new("float32", PLAN)
     state.recover(again.texts["float32"])
@@ -88,7 +94,7 @@ def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
 def test_without_a_rate_there_is_a_reason(
     scoring: Scoring, weights: str, output: str, texts: list[str] | None, reason: str
 ) -> None:
-    scoring.keep("float32", FIRST | {"ids": ["u0", "u1"], "texts": texts}, 0)
+    scoring.keep("float32", first(texts), 0)
     found = entry(scoring, DatasetState.new("float32", PLAN), weights, output)
     assert (found.wer, found.reason) == (None, reason)
     assert f" {reason} |" in told(found)
@@ -103,7 +109,7 @@ def test_a_long_reason_stands_below_the_table(scoring: Scoring) -> None:
 
 
 def test_a_perfect_score_says_what_is_not_known(scoring: Scoring) -> None:
-    scoring.keep("float32", FIRST | {"ids": ["u0", "u1"], "texts": ["Yes.", "No."]}, 0)
+    scoring.keep("float32", first(["Yes.", "No."]), 0)
     found = entry(scoring, DatasetState.new("float32", PLAN))
     assert found.wer is not None
     assert found.wer.value == 0

@@ -11,7 +11,7 @@ from profiler.history.series import Asked, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables
 from profiler.results.runs import runs_of
-from profiler.results.types import Results
+from profiler.results.types import Commit, Results
 from tests.helpers.synthetic import Made, make, save
 
 RTF = METRICS["rtf"]
@@ -45,7 +45,7 @@ def test_machines_of_one_kind_are_told_apart_by_their_names() -> None:
 def test_by_commit_runs_of_one_commit_are_one_point() -> None:
     found = runs(4)
     for number, results in enumerate(found):
-        results.environment["repository"] = {"commit": "ab"[number // 2] * 40}
+        results.environment.repository = Commit(commit="ab"[number // 2] * 40)
     (series,), _ = make_series(found, Asked(RTF, (1.0, 1), by="commit"))
     assert [(point.label, len(point.runs)) for point in series.points] == [("a" * 10, 2), ("b" * 10, 2)]
 

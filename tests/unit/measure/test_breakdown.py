@@ -20,8 +20,8 @@ from profiler.measure.breakdown import find_parts, measure_breakdown
 from profiler.measure.breakdown.backward import BackwardTally, watching_step
 from profiler.measure.breakdown.labels import Chains
 from profiler.measure.breakdown.watch import watching
-from profiler.measure.memory import tensor_peak
 from profiler.measure.operations import count_operations
+from profiler.measure.passes.memory import tensor_peak
 from profiler.models.model import Model
 
 KB = 1024

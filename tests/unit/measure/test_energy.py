@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 
 from profiler.device import Device
 from profiler.errors import UserError
-from profiler.measure.energy import Energy, GivenPower, Unavailable, energy_from_watts, find_sensor, measure_energy
+from profiler.measure.energy import GivenPower, Unavailable, energy_from_watts, find_sensor, measure_energy
 from profiler.measure.energy.rapl import RaplSensor
 from profiler.measure.energy.sensor import SensorError
 from profiler.measure.energy.windows import _read_often
+from profiler.results.types import Energy
 from tests.unit.measure.powercap import RANGE_UJ, Machine
 
 CPU = Device("cpu")
@@ -183,7 +183,7 @@ def test_an_idle_counter_that_stands_still_is_not_taken_for_zero_watts(tmp_path:
 
 def test_it_goes_into_results_as_it_is(tmp_path: Path) -> None:
     energy = measured(Machine(tmp_path, 10, 6).add_zone("intel-rapl:0", "package-0"))
-    stored = json.loads(json.dumps(asdict(energy), allow_nan=False))
+    stored = json.loads(json.dumps(energy.model_dump(mode="json"), allow_nan=False))
     assert stored["per_call"] == pytest.approx(6)
     assert stored["per_call_above_idle"] == pytest.approx(3)
     assert stored["per_second_of_audio"] == pytest.approx(6 / 5)

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from profiler.device import Device
-from profiler.measure.energy import Energy, Unavailable, find, find_sensor, measure_energy, zeus_sensors
+from profiler.measure.energy import Unavailable, find, find_sensor, measure_energy, zeus_sensors
 from profiler.measure.energy.sensor import SensorError
 from profiler.measure.energy.zeus_sensors import GpuSensor, JetsonSensor
+from profiler.results.types import Energy
 from tests.unit.measure.powercap import Machine
 
 

@@ -10,6 +10,7 @@ import torch
 from profiler.measure.parameters import count_parameters, shared_names, size_bytes
 from profiler.models.model import Model
 from profiler.report.parameters import parameter_table
+from profiler.results.types import ComponentCounts
 
 
 class Tied(torch.nn.Module):
@@ -33,31 +34,32 @@ def as_model(module: torch.nn.Module, components: dict[str, Any] | None = None) 
 
 def test_tied_embeddings_count_once_and_are_named() -> None:
     counts = count_parameters(as_model(Tied()))
-    assert counts["total"] == 40 + 20 + 8
-    assert sorted(counts["shared"]) == [["embedding.weight", "output.weight"], ["first", "again"]]
-    assert counts["components"] == {"embedding": 40, "first": 20, "norm": 8}
-    assert sum(counts["components"].values()) == counts["total"]
+    assert counts.total == 40 + 20 + 8
+    assert sorted(counts.shared) == [["embedding.weight", "output.weight"], ["first", "again"]]
+    assert counts.components == {"embedding": 40, "first": 20, "norm": 8}
+    assert sum(counts.components.values()) == counts.total
 
 
 def test_frozen_parameters_and_buffers_are_told_apart() -> None:
     counts = count_parameters(as_model(Tied()))
-    assert counts["trainable"] == counts["total"] - 4
-    assert counts["buffers"] == 4 + 4 + 1, "running mean, running variance, number of batches"
-    assert counts["details"]["norm"] == {"trainable": 4, "buffers": 9}
-    assert counts["details"]["embedding"] == {"trainable": 40, "buffers": 0}
+    assert counts.total is not None
+    assert counts.trainable == counts.total - 4
+    assert counts.buffers == 4 + 4 + 1, "running mean, running variance, number of batches"
+    assert counts.details["norm"] == ComponentCounts(trainable=4, buffers=9)
+    assert counts.details["embedding"] == ComponentCounts(trainable=40, buffers=0)
 
 
 def test_saved_bytes_count_what_is_shared_once() -> None:
     size = size_bytes(as_model(Tied()))
-    assert size["total"] == 4 * (40 + 20 + 8) + 4 * 8 + 8
-    assert size["components"] == {"embedding": 160, "first": 80, "norm": 32 + 32 + 8}
+    assert size.total == 4 * (40 + 20 + 8) + 4 * 8 + 8
+    assert size.components == {"embedding": 160, "first": 80, "norm": 32 + 32 + 8}
 
 
 def test_what_no_component_holds_is_other() -> None:
     module = Tied()
     counts = count_parameters(as_model(module, {"embedding": module.embedding}))
-    assert counts["components"] == {"embedding": 40, "other": 28}
-    assert counts["details"]["other"] == {"trainable": 24, "buffers": 9}
+    assert counts.components == {"embedding": 40, "other": 28}
+    assert counts.details["other"] == ComponentCounts(trainable=24, buffers=9)
 
 
 def test_a_shared_layer_is_named_whole_not_weight_by_weight() -> None:
@@ -72,8 +74,8 @@ def test_nothing_shared_is_an_empty_list() -> None:
 
 def test_a_model_without_parameters_is_counted_too() -> None:
     counts = count_parameters(as_model(torch.nn.Identity()))
-    assert counts["total"] == counts["trainable"] == counts["buffers"] == 0
-    assert counts["components"] == {}
+    assert counts.total == counts.trainable == counts.buffers == 0
+    assert counts.components == {}
 
 
 def test_the_same_on_the_meta_device() -> None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from profiler import messages
 from profiler.measure.verdict import STRETCHED, judge, stretched
+from profiler.results.types import Condition
 
 CALM = [[1.0], [1.01], [1.0], [0.99], [1.0], [1.0], [1.01], [0.99]]
 WILD = [[1.0], [1.4], [0.8], [1.3], [0.7], [1.2], [0.9], [1.5]]
 SLOW_START = [[3 * level, level, level, level] for (level,) in WILD]
-QUIET: dict[str, Any] = {"other_cpus": 0.0, "stolen_cpus": 0.0, "throttled": 0}
+QUIET = Condition()
 UNKNOWN = {"unknown": pytest.approx(1.5 / 0.7 - 1)}
 Rounds = Sequence[Sequence[float]]
 
 
 def disturbances(rounds: Rounds, cpu: Rounds = (), **conditions: float) -> dict[str, float]:
     """Of an unstable cell, one of whose rounds met these conditions."""
-    _, verdict, found = judge(rounds, cpu, [QUIET, {**QUIET, **conditions}], width=0.03)
+    _, verdict, found = judge(rounds, cpu, [QUIET, Condition(**conditions)], width=0.03)
     assert verdict == "unstable"
     return found
 
@@ -43,7 +43,7 @@ def test_the_wanted_width_decides_and_nothing_else() -> None:
 
 def test_a_stable_figure_has_no_excuses() -> None:
     """The machine was busy, but it did not matter."""
-    assert judge(CALM, [], [{"other_cpus": 2.0, "throttled": 5}], width=0.03)[1:] == ("stable", {})
+    assert judge(CALM, [], [Condition(other_cpus=2.0, throttled=5)], width=0.03)[1:] == ("stable", {})
 
 
 def test_calls_that_vary_within_rounds_leave_a_figure_stable_where_rounds_agree() -> None:
@@ -88,7 +88,7 @@ def test_throttling_is_told() -> None:
 
 
 def test_the_worst_round_counts() -> None:
-    _, _, found = judge(WILD, [], [{"other_cpus": 2.0}, {"other_cpus": 0.2}], width=0.03)
+    _, _, found = judge(WILD, [], [Condition(other_cpus=2.0), Condition(other_cpus=0.2)], width=0.03)
     assert found == {"other_processes": 2.0}
 
 
@@ -99,7 +99,7 @@ def test_all_that_came_from_outside_is_told_together() -> None:
 
 def test_vcpus_that_were_moved_are_told_where_nothing_else_explains_it() -> None:
     def found(handoff: float, **more: float) -> dict[str, float]:
-        conditions = [QUIET | {"handoff_s": 3.4e-6}, QUIET | more | {"handoff_s": handoff}]
+        conditions = [Condition(handoff_s=3.4e-6), Condition(handoff_s=handoff, **more)]
         return judge(WILD, [], conditions, width=0.03)[2]
 
     assert found(5.4e-6) == {"thread_latency": 5.4e-6}
@@ -117,7 +117,7 @@ def test_a_spread_without_a_cause_says_so() -> None:
 
 def test_a_system_that_shows_nothing_is_no_error() -> None:
     assert judge(WILD, [], [], width=0.03)[1:] == ("unstable", UNKNOWN)
-    assert judge(WILD, [], [{}], width=0.03)[1:] == ("unstable", UNKNOWN)
+    assert judge(WILD, [], [Condition()], width=0.03)[1:] == ("unstable", UNKNOWN)
 
 
 # --- wall time and CPU time ---
@@ -201,7 +201,7 @@ def test_pairs_that_differ_by_chance_are_no_cache() -> None:
 
 def test_on_a_disturbed_machine_it_takes_more_pairs_to_show_a_cache() -> None:
     def found(rounds: int) -> dict[str, float]:
-        return judge([[1.0, 0.5]] * rounds, [], [{"other_cpus": 1.0}], width=0.9)[2]
+        return judge([[1.0, 0.5]] * rounds, [], [Condition(other_cpus=1.0)], width=0.9)[2]
 
     assert found(7) == {}
     assert found(8) == {"caching": 0.5}

@@ -125,8 +125,8 @@ def test_log_mel_is_a_model_without_parameters() -> None:
     assert "no weights" in model.notes[0]
     for built in (model, build_for_counting(log_mel())):
         counted = count_parameters(built)
-        assert (counted["total"], counted["trainable"], counted["components"]) == (0, 0, {})
-        assert size_bytes(built)["total"] == 0
+        assert (counted.total, counted.trainable, counted.components) == (0, 0, {})
+        assert size_bytes(built).total == 0
 
 
 def test_it_can_be_asked_for_under_every_setting_of_weights() -> None:

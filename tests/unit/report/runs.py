@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.results.types import CellResult, Model, Results
+from profiler.measure.energy.result import energy_of
+from profiler.results.types import Breakdown, CellResult, LabelOverhead, Model, Operations, Part, Results
 from tests.unit.report.test_tables import ok, results
 
 LABELS = (("front end", 0.3), ("encoder", 0.6), ("(rest)", 0.1))
@@ -13,7 +14,8 @@ LABELS = (("front end", 0.3), ("encoder", 0.6), ("(rest)", 0.1))
 def full(*variants: str, weights: str = "random", source: str = "a/b") -> Results:
     """Lengths 1, 2, 5 s by batches 1, 4 for each variant; every variant takes half the time of the one before."""
     made = results(weights=weights)
-    made.environment |= {"host": "a-host", "memory_bytes": 8_000_000_000, "device": "cpu", "python": "3.11.7"}
+    here = {"host": "a-host", "memory_bytes": 8_000_000_000, "device": "cpu", "python": "3.11.7"}
+    made.environment = made.environment.model_copy(update=here)
     made.run.resolved = {
         "measure": {"rounds": 10, "warmup": 2, "min_calls": 1, "max_calls": 5, "width": 0.03, "budget": 10.0}
     }
@@ -50,33 +52,33 @@ def _cell(variant: str, number: int, seconds: float, batch: int) -> CellResult:
     ]
     rows.append(rows[0] | {"name": "(whole call)", "total_s": whole, "share": 1.0})
     cell.variant = variant
-    cell.operations = {
-        "macs": 10**9,
-        "per_second": 10**9 / seconds,
-        "intensity": 10.0 + seconds,
-        "achieved_gflops": 20.0 + batch,
-        "peak_gflops": 100.0,
-        "peak_gb_per_s": 20.0,
-        "share_of_peak": 0.2,
-        "bound": "compute",
-        "convention": "1 MAC = 2 FLOPs.",
-    }
-    cell.energy_j = {"per_call": whole * 5, "per_call_above_idle": None, "per_second_of_audio": 0.5} | {
-        "watt_hours_per_hour_of_audio": 0.5,
-        "mean_power_w": 5.0,
-        "idle_power_w": None,
-        "source": "given",
-        "sensor": "meter",
-        "covers": "all",
-        "notes": [],
-        "above_idle_reason": "no idle power",
-    }
-    cell.breakdown = {
-        "labels": rows,
-        "calls": 10,
-        "profiled_calls": 3,
-        "overhead": {"known": 0.01, "measured": 0.01, "hook_s": 1e-6, "module_calls": 5},
-        "notes": [],
-        "file": "x.json",
-    }
+    cell.operations = Operations(
+        macs=10**9,
+        per_second=10**9 / seconds,
+        intensity=10.0 + seconds,
+        achieved_gflops=20.0 + batch,
+        peak_gflops=100.0,
+        peak_gb_per_s=20.0,
+        share_of_peak=0.2,
+        bound="compute",
+        convention="1 MAC = 2 FLOPs.",
+    )
+    cell.energy_j = energy_of(
+        10 * whole,
+        whole * 5,
+        None,
+        mean_power_w=5.0,
+        kind="given",
+        source="given",
+        sensor="meter",
+        covers="all",
+        above_idle_reason="no idle power",
+    )
+    cell.breakdown = Breakdown(
+        labels=[Part.model_validate(row) for row in rows],
+        calls=10,
+        profiled_calls=3,
+        overhead=LabelOverhead(known=0.01, measured=0.01, hook_s=1e-6, module_calls=5),
+        file="x.json",
+    )
     return cell

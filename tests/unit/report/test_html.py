@@ -71,7 +71,7 @@ def test_names_with_odd_characters_are_text_and_not_markup(tmp_path: Path) -> No
     made = full(source=odd)
     made.run.notes = [f"note {odd}"]
     made.cells[0].status, made.cells[0].reason = "failed", f"reason {odd}"
-    made.environment["cpu"] = odd
+    made.environment.cpu = odd
     page = read(made, tmp_path)
     assert "script" not in page.tags
     for said in (odd, f"note {odd}", f"reason {odd}"):

@@ -12,7 +12,7 @@ from tests.unit.report.runs import full
 def test_a_share_above_the_peak_is_remarked_on(share: float, said: bool) -> None:
     cells = full().cells
     assert cells[0].operations is not None
-    cells[0].operations["share_of_peak"] = share
+    cells[0].operations.share_of_peak = share
     table = operations_table("Operations", cells)
     assert table is not None
     assert (ABOVE_PEAK in table.remarks) == said

@@ -21,6 +21,7 @@ from profiler.report.plots import (
     variants,
 )
 from profiler.report.plots.inline import inline_svg
+from profiler.results.types import Phase, StepFigures
 from tests.unit.report.runs import full
 from tests.unit.report.test_tables import absent, ok, results, unstable
 
@@ -104,7 +105,9 @@ def test_training_steps_have_a_bar_a_cell_made_of_their_phases(tmp_path: Path) -
     made = full()
     for cell in made.cells:
         shares = {"forward": 0.3, "loss": 0.1, "backward": 0.5, "optimizer": 0.1}
-        cell.training = {"phases": {name: {"median_s": share * cell.seconds} for name, share in shares.items()}}
+        cell.training = StepFigures(
+            phases={name: Phase(median_s=share * cell.seconds) for name, share in shares.items()}
+        )
     phases.draw(made, tmp_path)
     said = texts(tmp_path / "phases.svg")
     assert {"forward", "loss", "backward", "optimizer", "5 s x 4", "50%", "ms per step"} <= set(said)

@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
+from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.plan import Cell
 from profiler.report.progress import ROUND_LINE_SECONDS, Lines, Live, make_display
@@ -108,8 +109,8 @@ def test_in_a_terminal_the_bar_names_cell_round_and_calls() -> None:
     live = Live(console(terminal=True))
     live.begin(20)
     live.cell(CELL, 3, 130.0)
-    live.event({"event": "pass", "pass": "time"})
-    live.event({"event": "progress", "calls": 4, "latency": 0.25})
+    live.event(channel.BeginPass("time"))
+    live.event(channel.Progress(4, 0.25))
     live.cell_done(ok(1, 1, 0.1), 3)
     live.close()
     text = "\n".join(said(live))

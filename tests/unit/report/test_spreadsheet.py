@@ -10,7 +10,7 @@ import pytest
 
 from profiler.report import spreadsheet
 from profiler.report.rows import cell_rows, columns
-from profiler.results.types import Accuracy
+from profiler.results.types import Accuracy, Phase, StepFigures
 from tests.unit.report.test_tables import absent, ok, results, unstable
 
 
@@ -50,7 +50,7 @@ def test_an_unstable_cell_says_so() -> None:
 
 def test_training_and_error_rates_have_their_columns() -> None:
     made = results(ok(1, 1, 0.1), weights="pretrained")
-    made.cells[0].training = {"phases": {"backward": {"median_s": 0.25}}, "frames_per_second": 900.0}
+    made.cells[0].training = StepFigures(phases={"backward": Phase(median_s=0.25)}, frames_per_second=900.0)
     rate = {"value": 0.05, "substitutions": 1, "insertions": 0, "deletions": 0, "units": 20}
     heard = {"variant": "float32", "dataset": "d", "of_utterances": 3, "normalisation": "basic", "wer": rate}
     made.accuracy = [Accuracy.model_validate(heard)]

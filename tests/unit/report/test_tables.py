@@ -246,7 +246,7 @@ def test_too_few_lengths_for_a_quadratic_part_are_said_to_be() -> None:
 
 def test_padding_is_told() -> None:
     cells = [ok(1, 2, 0.1), ok(2, 2, 0.1)]
-    cells[0].input["share_of_padding"], cells[1].input["share_of_padding"] = 0.1, 0.25
+    cells[0].input.share_of_padding, cells[1].input.share_of_padding = 0.1, 0.25
     assert "Padding: 10% to 25% of a batch; RTF counts real audio only." in render(results(*cells))
 
 

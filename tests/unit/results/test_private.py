@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profiler.results.export.private import Scrubber, without_private
+from profiler.results.types import Gpu
 from tests.unit.report.test_tables import ok, results
 
 SCRUBBER = Scrubber(["heart-of-gold"], ["zaphod", "root"], ["/srv/my models/big one/model.pt", "/home/zaphod"])
@@ -54,7 +55,7 @@ def test_keys_and_nested_values_are_cleaned_too() -> None:
 
 def test_a_scrubber_learns_from_the_run() -> None:
     made = results(ok(1, 1, 0.1))
-    made.environment |= {"host": "magrathea", "gpu": [{"name": "A100", "uuid": "GPU-1234"}]}
+    made.environment.host, made.environment.gpu = "magrathea", [Gpu(name="A100", uuid="GPU-1234")]
     made.run.recipe = "/home/slartibartfast/fjords/norway.yaml"
     made.run.command = "profile.py '/home/slartibartfast/fjords/norway.yaml' --logdir='/data/my logs'"
     made.cells[0].reason = "magrathea: slartibartfast may not read /data/my logs/x"
@@ -64,8 +65,8 @@ def test_a_scrubber_learns_from_the_run() -> None:
     assert clean.run.command == "profile.py norway.yaml '--logdir=my logs'"
     assert clean.cells[0].reason is not None
     assert clean.cells[0].reason.startswith("host: user may not read ")
-    assert clean.environment["gpu"] == [{"name": "A100"}]
-    assert "host" not in clean.environment
+    assert clean.environment.gpu == [Gpu(name="A100")]
+    assert clean.environment.host is None
     assert clean.cells[0].latency_s == made.cells[0].latency_s
     assert scrubber.left_in(clean.model_dump_json()) == []
-    assert made.environment["host"] == "magrathea", "the run itself is left as it is"
+    assert made.environment.host == "magrathea", "the run itself is left as it is"

@@ -15,7 +15,7 @@ import pytest
 from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
-from profiler.results.types import Results
+from profiler.results.types import Breakdown, Results
 from profiler.tensorboard_plugin.plugin import STATIC, SpeechProfilePlugin
 from profiler.tensorboard_plugin.trace.store import TraceStore
 from tests.unit.report.test_tables import absent, ok, results, unstable
@@ -86,7 +86,7 @@ def logs(tmp_path: Path) -> Path:
     logs = tmp_path / "logs"
     run = logs / RUN
     first = ok(1, 1, 0.1)
-    first.breakdown = BREAKDOWN
+    first.breakdown = Breakdown.model_validate(BREAKDOWN)
     cells = [first, unstable(2, 1, 0.2, 0.3, other_processes=1.5), absent(1, 2, "failed", "The process died.")]
     save(run, results(*cells, absent(2, 2, "skipped", "triangle_only")))
     write(run / TRACE)
@@ -182,7 +182,7 @@ def test_the_trace_of_a_cell(ask: Asker) -> None:
 
 def test_two_sides(ask: Asker, logs: Path) -> None:
     other = ok(1, 1, 0.3)
-    other.breakdown = BREAKDOWN | {"labels": [ROW | {"total_s": 0.24}]}
+    other.breakdown = Breakdown.model_validate(BREAKDOWN | {"labels": [ROW | {"total_s": 0.24}]})
     save(logs / "recipe/other", results(other))
     pair = {f"left_{key}": value for key, value in CELL.items()}
     pair |= {"right_run": "recipe/other", "right_variant": "float32", "right_cell": "1s_x1"}
@@ -225,7 +225,7 @@ def test_results_cannot_point_out_of_the_folder(ask: Asker, logs: Path) -> None:
     """A foreign results.json may name any file as its breakdown."""
     cell = ok(1, 1, 0.1)
     for file in ("../../../../secret.json", str(logs.parent / "secret.json"), "", "float32"):
-        cell.breakdown = BREAKDOWN | {"file": file}
+        cell.breakdown = Breakdown.model_validate(BREAKDOWN | {"file": file})
         save(logs / RUN, results(cell))
         answer = ask.raw("/table", **CELL, by="operator")
         assert answer.status_code == 404
@@ -301,11 +301,11 @@ def test_addresses_that_are_not_whole_are_refused_with_a_sentence(
 
 
 def test_results_that_lack_something_say_so(ask: Asker, logs: Path) -> None:
-    cell = ok(1, 1, 0.1)
-    cell.breakdown = {"labels": [{"name": "encoder"}]}
-    save(logs / RUN, results(cell))
-    assert "another version may have written them" in ask.error("/all_tables", run=RUN)
-    assert ask.get("/table", **CELL, by="label")["rows"] == [{"name": "encoder"}]
+    made = results(ok(1, 1, 0.1)).model_dump(mode="json", by_alias=True)
+    made["cells"][0]["breakdown"] = BREAKDOWN | {"labels": [{"name": "encoder"}]}
+    (logs / RUN / "results.json").write_text(json.dumps(made))
+    for route, values in (("/all_tables", {"run": RUN}), ("/table", CELL | {"by": "label"})):
+        assert "is damaged at cells.0.breakdown.labels.0.total_s" in ask.error(route, **values)
 
 
 def test_without_a_log_folder_the_page_says_so(tmp_path: Path) -> None:

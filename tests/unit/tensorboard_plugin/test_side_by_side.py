@@ -8,7 +8,7 @@ import pytest
 
 from profiler import compare
 from profiler.comparison.result import Speed
-from profiler.results.types import CellResult, Results
+from profiler.results.types import Breakdown, CellResult, LabelOverhead, NoiseFloor, Results
 from profiler.tensorboard_plugin.side_by_side import (
     Judged,
     compare_cells,
@@ -31,7 +31,8 @@ def timed(rtf: float, identity: str, **environment: object) -> Results:
     cell.latency_s = latency([[rtf * (1 + 0.01 * (number % 3 - 1))] * 3 for number in range(10)])
     made = results(cell)
     made.run.id = identity
-    made.environment = made.environment | {"noise_floor": {"value": 0.002, "measured": "2026-01-01"}} | environment
+    floor = NoiseFloor(value=0.002, measured="2026-01-01")
+    made.environment = made.environment.model_copy(update={"noise_floor": floor} | environment)
     return made
 
 
@@ -110,7 +111,8 @@ def test_cells_of_other_lengths_are_compared_per_second_of_audio() -> None:
 def test_the_noise_of_rows_is_that_of_both_cells() -> None:
     one, other = ok(1, 1, 0.1, 0.02), ok(1, 1, 0.1, 0.03)
     assert noise_of(one, other) == pytest.approx(0.05)
-    other.breakdown = {"overhead": {"labelled_s": [1.0, 1.4, 1.2]}}
+    cost = LabelOverhead(measured=0.0, known=0.0, hook_s=0.0, labelled_s=[1.0, 1.4, 1.2])
+    other.breakdown = Breakdown(labels=[], calls=3, profiled_calls=0, overhead=cost, file="x.json")
     assert noise_of(one, other) == pytest.approx(0.02 + 0.2 / 1.2)
 
 

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,7 @@ def try_model(wanted: dict[str, Any], variants: list[dict[str, Any]]) -> None:
 def try_variant(model: Model, source: str, variant: Variant, value: Any, before: Path) -> None:
     answer: Answer = {"source": source, "variant": variant.name}
     try:
-        answer["conversion"] = asdict(convert(model, variant, lambda: [value]))
+        answer["conversion"] = convert(model, variant, lambda: [value]).model_dump()
     except NotSupported as error:
         answer["not_supported"] = str(error)
     else:
@@ -100,7 +99,7 @@ def try_variant(model: Model, source: str, variant: Variant, value: Any, before:
         after = before.with_name("after")
         answer["ended"] = in_fork(lambda: run_in_cell(model, value))
         in_fork(lambda: save_outputs(model, value, after))
-        answer["difference"] = difference(load_outputs(before), load_outputs(after))
+        answer["difference"] = difference(load_outputs(before), load_outputs(after)).model_dump()
     print(json.dumps(answer), flush=True)
 
 

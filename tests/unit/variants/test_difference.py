@@ -52,25 +52,25 @@ def test_of_a_recogniser_the_encoder_is_compared_and_the_texts(tmp_path: Path) -
     for name, weight in (("before", 1.0), ("after", 1.5)):
         save_outputs(recogniser(weight), value, tmp_path / name)
     found = difference(load_outputs(tmp_path / "before"), load_outputs(tmp_path / "after"))
-    assert found["compared"] == "encoder output"
-    assert (found["max"], found["mean"], found["relative"]) == (2.0, 2.0, 0.5)  # 4 x 1.5 against 4 x 1
-    assert (found["texts"], found["texts_changed"]) == (2, 0.0)
-    assert list(found["components"]) == ["encoder"]  # neither what has no weights, nor a search
+    assert found.compared == "encoder output"
+    assert (found.max, found.mean, found.relative) == (2.0, 2.0, 0.5)  # 4 x 1.5 against 4 x 1
+    assert (found.texts, found.texts_changed) == (2, 0.0)
+    assert list(found.components) == ["encoder"]  # neither what has no weights, nor a search
 
 
 def test_texts_that_changed_are_a_share() -> None:
     one = {"tensors": {}, "texts": ["a", "b"]}
     other = {"tensors": {}, "texts": ["a", "c"]}
     found = difference(one, other)
-    assert found["texts_changed"] == 0.5
-    assert found["compared"] is None
-    assert found["max"] is None
+    assert found.texts_changed == 0.5
+    assert found.compared is None
+    assert found.max is None
 
 
 def test_an_overflow_is_no_difference() -> None:
     one = {"tensors": {"encoder": torch.ones(3)}, "texts": []}
     other = {"tensors": {"encoder": torch.tensor([1.0, float("nan"), 1.0])}, "texts": []}
-    assert difference(one, other)["max"] is None
+    assert difference(one, other).max is None
 
 
 def test_numbers_as_the_final_output_come_before_those_of_any_part() -> None:
@@ -78,8 +78,8 @@ def test_numbers_as_the_final_output_come_before_those_of_any_part() -> None:
     model = Model(module, lambda batch: batch, lambda value: module(value) + 1, "scores", 16000, {"first": module[0]})
     captured = capture_outputs(model, torch.ones(1, 4))
     assert list(captured["tensors"]) == ["first", "final output"]
-    assert difference(captured, captured)["compared"] == "final output"
-    assert difference(captured, captured)["max"] == 0.0
+    assert difference(captured, captured).compared == "final output"
+    assert difference(captured, captured).max == 0.0
 
 
 def test_an_engine_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -14,9 +14,34 @@ from pathlib import Path
 from typing import Any
 
 from profiler.device import Device
-from profiler.recipe.schema import Trace
+from profiler.measure.passes.base import Pass, Work
+from profiler.recipe.schema import Recipe, Trace
 
 GZIP_LEVEL = 4  # a third of the time of the default for a tenth more bytes
+
+
+class TracePass(Pass[str, str]):
+    """Gives the place of the last file."""
+
+    name = "trace"
+    result = str
+    field = "trace"
+
+    def wanted(self, recipe: Recipe) -> bool:
+        return recipe.profiling_dimensions.export_logs
+
+    def calls(self, recipe: Recipe) -> int:
+        steps = recipe.trace.schedule
+        return (steps.wait + steps.warmup + steps.active) * steps.repeat
+
+    def measure(self, work: Work) -> str:
+        from profiler.measure.breakdown import spans_in_trace
+        from profiler.measure.phases import phase_spans
+
+        folder = work.folder / work.place
+        with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step):
+            files = record_trace(work.run, work.inputs[0], work.device, work.trace, folder, folder.name)
+        return f"{work.place}/{files[-1].name}"
 
 
 def prepare_profiler() -> None:

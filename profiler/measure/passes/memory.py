@@ -24,19 +24,45 @@ from types import FrameType
 from typing import Any
 
 from profiler.device import Device
+from profiler.measure.passes.base import Pass, Work
+from profiler.recipe.schema import Recipe
+from profiler.results.types import CellResult, PeakMemory
 
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
-class PeakMemory:
-    """Bytes; a figure that cannot be measured here is None."""
+class Peaks:
+    """Of a call; and of each phase of a training step."""
 
-    tensors: int | None
-    process: int | None
-    above_baseline: int | None
-    device: int | None
+    whole: PeakMemory
+    phases: dict[str, PeakMemory] | None = None
+
+
+class MemoryPass(Pass[Peaks, Peaks]):
+    name = "memory"
+    result = Peaks
+    essential = True
+
+    def calls(self, recipe: Recipe) -> int:
+        return 2
+
+    def measure(self, work: Work) -> Peaks:
+        if work.step is None:
+            return Peaks(measure_memory(work.run, work.inputs[0], work.device))
+        from profiler.measure.phases import memory_by_phase
+
+        return Peaks(*memory_by_phase(work.step, work.inputs[0], work.device))
+
+    def put(self, cell: CellResult, found: Peaks, width: float, stopped_by: str) -> None:
+        cell.peak_memory_bytes = found.whole
+        if cell.training is not None:
+            cell.training.peak_memory_bytes = found.phases
+
+    def take_up(self, cell: CellResult) -> Peaks | None:
+        phases = cell.training.peak_memory_bytes if cell.training else None
+        return Peaks(cell.peak_memory_bytes, phases) if cell.peak_memory_bytes else None
 
 
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
@@ -45,7 +71,7 @@ def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> Pea
     process, above = process_peak(run, value)
     on_device = device.peak_bytes()
     tensors = tensor_peak(run, value) if device.kind == "cpu" else None
-    return PeakMemory(tensors, process, above, on_device)
+    return PeakMemory(tensors=tensors, process=process, above_baseline=above, device=on_device)
 
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:

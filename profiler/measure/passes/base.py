@@ -1,0 +1,116 @@
+"""What a pass is: one kind of measuring on a cell. Everything about it is found from its one file.
+
+    wanted(recipe) -> measure(work), in the process that is measured -> join over rounds -> put into the cell's result
+
+`passes/__init__.py` lists them in the order in which they run; docs/add-a-pass.md adds one step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from profiler.device import Device
+from profiler.measure.latency import RoundSize, Timing
+from profiler.recipe.schema import Recipe, Trace
+
+if TYPE_CHECKING:
+    from profiler.models.model import Model
+    from profiler.results.types import CellResult
+    from profiler.training.step import TrainingStep
+
+R = TypeVar("R")  # what one round gives
+S = TypeVar("S")  # what is known of all rounds
+
+
+class Turns(Protocol):
+    """How a process that takes turns with another one waits for its next call."""
+
+    def wait(self, last: float | None) -> bool:
+        """Tell how long the last call took (None: warmed up), then wait; False: no more calls are wanted."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a pass may use, in the process that is measured."""
+
+    model: Model
+    step: TrainingStep | None  # with mode: training
+    inputs: list[Any]  # prepared batches, all of the cell's size
+    seconds_of_audio: float  # of the first of them, batch size x seconds
+    device: Device
+    size: RoundSize  # how many calls the timing pass makes
+    seed: int
+    trace: Trace  # the recipe's section
+    folder: Path  # of the run
+    place: str  # of the cell's files in it
+    counted: bool  # whether operations are counted too
+    handoff: bool  # whether the timing pass takes the time from thread to thread
+    turns: Turns | None
+    progress: Callable[[Timing], None]
+
+    @property
+    def run(self) -> Callable[[Any], Any]:
+        """One call: of the model, or of the training step."""
+        return self.step or self.model.run
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What a pass gives where it has no figure."""
+
+    reason: str
+
+
+class Pass(Generic[R, S]):
+    """One kind of measuring. The figures of a pass that has no `field` go into the cell's `figures`, by its name: its
+    result is then a plain dictionary of numbers."""
+
+    name: ClassVar[str]
+    result: ClassVar[Any] = dict[str, float]  # the type of what `measure` gives
+    field: ClassVar[str | None] = None  # of the cell's result
+    essential: ClassVar[bool] = False  # without it a cell has failed
+    every_round: ClassVar[bool] = False  # else in the first round alone
+
+    def wanted(self, recipe: Recipe) -> bool:
+        """Whether the recipe asks for it."""
+        return True
+
+    def calls(self, recipe: Recipe) -> int:
+        """The fewest calls of the model that it makes in a round, to predict how long that takes."""
+        return 1
+
+    def measure(self, work: Work) -> R | Absent:
+        """In the process that is measured. What it imports beyond the standard library, it imports here."""
+        raise NotImplementedError
+
+    def join(self, earlier: S | None, new: R) -> S:
+        """What is known after another round."""
+        joined: Any = new
+        return joined  # type: ignore[no-any-return]
+
+    def put(self, cell: CellResult, found: S, width: float, stopped_by: str) -> None:
+        """Into the cell's result. `width`: wanted of the 95 % CI; `stopped_by`: why there were no more rounds."""
+        if self.field is not None:
+            setattr(cell, self.field, found)
+        elif isinstance(found, dict):
+            cell.figures[self.name] = found
+
+    def take_up(self, cell: CellResult) -> S | None:
+        """What is known of a cell of an earlier, interrupted run: the reverse of `put`."""
+        found: Any = getattr(cell, self.field) if self.field is not None else cell.figures.get(self.name)
+        return found  # type: ignore[no-any-return]
+
+    def put_reason(self, cell: CellResult, reason: str) -> None:
+        """Why there is no figure."""
+        if self.field is not None:
+            setattr(cell, f"{self.name}_reason", reason)
+        else:
+            cell.figures_reasons[self.name] = reason
+
+    def reason_of(self, cell: CellResult) -> str | None:
+        if self.field is not None:
+            return getattr(cell, f"{self.name}_reason", None)
+        return cell.figures_reasons.get(self.name)

@@ -1,0 +1,40 @@
+"""The breakdown pass: time, memory and operations by label, module and operator, measured in measure/breakdown/."""
+
+from __future__ import annotations
+
+from profiler.measure.passes.base import Absent, Pass, Work
+from profiler.recipe.schema import Recipe
+from profiler.results.types import Breakdown
+
+BARE_CALLS = 2  # which are labelled and profiled as often as the trace has steps
+
+
+class BreakdownPass(Pass[Breakdown, Breakdown]):
+    name = "breakdown"
+    result = Breakdown
+    field = "breakdown"
+
+    def wanted(self, recipe: Recipe) -> bool:
+        return recipe.trace.breakdown
+
+    def calls(self, recipe: Recipe) -> int:
+        steps = recipe.trace.schedule
+        profiled = steps.active * steps.repeat
+        return BARE_CALLS + max(BARE_CALLS, profiled) + profiled + recipe.measure.operations
+
+    def measure(self, work: Work) -> Breakdown | Absent:
+        from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+
+        parts = find_parts(work.model, work.trace.labels)
+        if parts is None:
+            return Absent(COMPILED)
+        steps = work.trace.schedule.active * work.trace.schedule.repeat
+        folder = work.folder / work.place
+        found = Breakdown.model_validate(
+            measure_breakdown(
+                work.run, work.inputs[0], work.device, parts, work.seconds_of_audio, folder, work.counted, steps,
+                work.step,
+            )
+        )  # fmt: skip
+        found.file = f"{work.place}/{found.file}"
+        return found
