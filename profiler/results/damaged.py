@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from profiler.errors import UserError
 from profiler.results.store import put_journal, read_results, upgraded
-from profiler.results.types import FILE, JOURNAL, SCHEMA, Record, Results, Run
+from profiler.results.types import FILE, JOURNAL, SCHEMA, Environment, Record, Results, Run
 
 SPACE = " \t\r\n,"
 
@@ -42,8 +42,12 @@ def read_as_much(path: Path) -> tuple[Results, str | None]:
         raise problem from None
     lost: list[str] = []
     lists = {name: _whole(found, name, kind, lost) for name, kind in _lists().items()}
-    environment = found.get("environment")
-    results = Results(run=run, environment=environment if isinstance(environment, dict) else {}, **lists)
+    try:
+        environment = Environment.model_validate(found.get("environment", {}))
+    except ValidationError:
+        environment = Environment()
+        lost.append("its environment")
+    results = Results(run=run, environment=environment, **lists)
     said = f" {', '.join(lost)} cannot be read." if lost else ""
     return results, f"{problem}{said} What is whole of it is shown; its files were left as they are."
 

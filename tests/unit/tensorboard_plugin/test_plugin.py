@@ -304,8 +304,9 @@ def test_results_that_lack_something_say_so(ask: Asker, logs: Path) -> None:
     made = results(ok(1, 1, 0.1)).model_dump(mode="json", by_alias=True)
     made["cells"][0]["breakdown"] = BREAKDOWN | {"labels": [{"name": "encoder"}]}
     (logs / RUN / "results.json").write_text(json.dumps(made))
-    for route, values in (("/all_tables", {"run": RUN}), ("/table", CELL | {"by": "label"})):
-        assert "is damaged at cells.0.breakdown.labels.0.total_s" in ask.error(route, **values)
+    assert "is damaged at cells.0.breakdown.labels.0.total_s" in ask.get("/run", run=RUN)["problem"]
+    assert "1 of its cells cannot be read" in ask.get("/run", run=RUN)["problem"]
+    assert "The run has no cell" in ask.error("/table", **CELL, by="label")
 
 
 def test_without_a_log_folder_the_page_says_so(tmp_path: Path) -> None:
