@@ -20,7 +20,8 @@ class Unit:
 
     name: str  # what a person reads
     scale: float = 1.0  # one of these, in the unit of results.json
-    decimals: int | None = None  # None: three significant digits, or fewer where a CI supports fewer
+    digits: int = 3  # significant ones; fewer where a CI supports fewer
+    decimals: int | None = None  # instead of these
 
     def number(self, value: float, half_width: float | None = None) -> str:
         """1.2345 s -> '1,230' (ms); `half_width`: of the 95 % CI, as a share of the value."""
@@ -28,7 +29,7 @@ class Unit:
         if self.decimals is not None:
             return f"{shown:,.{self.decimals}f}"
         half = abs(shown) * (half_width or 0.0)
-        text = rounded_to_interval(shown, shown - half, shown + half)
+        text = rounded_to_interval(shown, shown - half, shown + half, self.digits)
         return f"{float(text):,.0f}" if abs(shown) >= 999.5 else text
 
     def text(self, value: float, half_width: float | None = None) -> str:
@@ -40,9 +41,9 @@ class Unit:
 UNITS = {
     "s": Unit("ms", 1e-3),
     "bytes": Unit("MB", MB),
-    "fraction": Unit("%", 0.01, 2),  # of an error rate
-    "share": Unit("%", 0.01, 1),
-    "count": Unit("", 1.0, 0),
+    "fraction": Unit("%", 0.01, decimals=2),  # of an error rate
+    "share": Unit("%", 0.01, digits=2),
+    "count": Unit("", decimals=0),
     "MAC": Unit("GMAC", 1e9),
 }
 

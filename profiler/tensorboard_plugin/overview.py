@@ -54,10 +54,10 @@ def model_view(results: Results, variant: str) -> dict[str, Any] | None:
     model = results.model(variant)
     if model is None:
         return None
-    parameters, size = PARAMETERS.value(results, variant), SIZE.value(results, variant)
-    about = ([f"{PARAMETERS.text(parameters)} parameters"] if parameters is not None else []) + (
-        [SIZE.text(size)] if size is not None else []
+    known = (
+        (metric.value(results, variant), metric, words) for metric, words in ((PARAMETERS, " parameters"), (SIZE, ""))
     )
+    about = [metric.text(value) + words for value, metric, words in known if value is not None]
     return model.model_dump(include={"source", "type", "weights", "output", "notes"}) | {"about": about}
 
 

@@ -134,7 +134,7 @@ def test_only_digits_that_the_interval_supports_are_shown(value: float, low: flo
         ("bytes", 95_328, None, "0.0953 MB"),
         ("bytes", 0, None, "0 MB"),
         ("fraction", 0.0421, None, "4.21 %"),
-        ("share", 0.2, None, "20.0 %"),
+        ("share", 0.2, None, "20 %"),
         ("count", 94_395_552, None, "94,395,552"),
         ("count", 7, None, "7"),
         ("MAC", 6.94e9, None, "6.94 GMAC"),
