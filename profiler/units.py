@@ -1,11 +1,51 @@
-"""Numbers as people read them. Memory is in decimal units (1 GB = 10^9 bytes), as in published tables."""
+"""Numbers as people read them. Memory is in decimal units (1 GB = 10^9 bytes), as in published tables.
+
+A metric has one unit wherever it stands, so that the figures of a column, and those of two views, can be compared by
+eye: `UNITS`. Texts whose unit follows their size (`bytes_text`, `seconds_text`) are for all that is no metric: the
+memory of a machine, the length of a data set, the size of a file.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 
 KB, MB, GB = 1e3, 1e6, 1e9
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How values that have one unit in results.json are written."""
+
+    name: str  # what a person reads
+    scale: float = 1.0  # one of these, in the unit of results.json
+    digits: int = 3  # significant ones; fewer where a CI supports fewer
+    decimals: int | None = None  # instead of these
+
+    def number(self, value: float, half_width: float | None = None) -> str:
+        """1.2345 s -> '1,230' (ms); `half_width`: of the 95 % CI, as a share of the value."""
+        shown = value / self.scale
+        if self.decimals is not None:
+            return f"{shown:,.{self.decimals}f}"
+        half = abs(shown) * (half_width or 0.0)
+        text = rounded_to_interval(shown, shown - half, shown + half, self.digits)
+        return f"{float(text):,.0f}" if abs(shown) >= 999.5 else text
+
+    def text(self, value: float, half_width: float | None = None) -> str:
+        """The number with its unit: '1,230 ms'."""
+        return f"{self.number(value, half_width)} {self.name}".strip()
+
+
+# By the unit of results.json; what is not here is written as it stands there.
+UNITS = {
+    "s": Unit("ms", 1e-3),
+    "bytes": Unit("MB", MB),
+    "fraction": Unit("%", 0.01, decimals=2),  # of an error rate
+    "share": Unit("%", 0.01, digits=2),
+    "count": Unit("", decimals=0),
+    "MAC": Unit("GMAC", 1e9),
+}
 
 
 def bytes_text(count: float) -> str:

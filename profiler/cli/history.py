@@ -22,13 +22,18 @@ from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
 from profiler.results.runs import runs_of
 
+MAIN = [metric.key for metric in METRICS.values() if not metric.detail]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe's name or file")
     parser.add_argument("runs", metavar="RUN", nargs="*", help="further runs: their folders, or a folder of runs")
     add_logdir(parser)
     parser.add_argument(
-        "--figure", metavar="NAME", default="rtf", help=f"one of {', '.join(METRICS)} (default: %(default)s)"
+        "--figure",
+        metavar="NAME",
+        default="rtf",
+        help=f"one of {', '.join(MAIN)}, or another of profiler/metrics.py (default: %(default)s)",
     )
     parser.add_argument("--cell", metavar="CELL", help="such as 2s_x1 (default: the largest that most runs have)")
     parser.add_argument("--variant", metavar="NAME", help="one variant only")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import StorageError, UserError
-from profiler.report.machines import GRIDS, SHOWN, machine_tables
+from profiler.report.machines import KNOWN, SHOWN, machine_tables
 from profiler.results.runs import open_as_much
 from profiler.results.store import write_atomically
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--figure",
         metavar="NAME",
         action="append",
-        help=f"one of {', '.join(GRIDS)}; may be repeated (default: {', '.join(SHOWN)})",
+        help=f"one of {', '.join(KNOWN)}; may be repeated (default: {', '.join(SHOWN)})",
     )
     parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file instead")
 

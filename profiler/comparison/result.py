@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from profiler.comparison.differences import Difference
-from profiler.metrics import Change
+from profiler.metrics import LATENCY, Change
 from profiler.units import place_text
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
         "variant": cell.variants[1],
         "audio_s": cell.seconds,
         "batch_size": cell.batch_size,
-        "baseline_latency_s": cell.latency_s[0],
-        "latency_s": cell.latency_s[1],
+        f"baseline_{LATENCY.column}": cell.latency_s[0],
+        LATENCY.column: cell.latency_s[1],
         "ratio": cell.speed.ratio,
         "ratio_ci_low": low,
         "ratio_ci_high": high,

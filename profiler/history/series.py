@@ -106,7 +106,7 @@ def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], in
             cell = results.cell(variant, *asked.cell) if asked.cell else None
             value = _value(results, variant, asked, cell)
             if value is not None:
-                points[variant] = _point(results, float(value), cell if asked.metric.time else None)
+                points[variant] = _point(results, float(value), asked.metric.half_width(cell) if cell else None)
         without += not points
         for variant, point in points.items():
             machine = names[results.run.id, variant]
@@ -123,15 +123,11 @@ def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], in
 
 
 def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None) -> Any:
-    metric = asked.metric
-    if metric.of_variant is not None:
-        value = metric.of_variant(results, variant)
-    else:
-        value = metric.of_cell(cell) if cell is not None and cell.status == "ok" and metric.of_cell else None
+    value = asked.metric.value(results, variant, cell if cell is not None and cell.status == "ok" else None)
     return value if isinstance(value, (int, float)) else None
 
 
-def _point(results: Results, value: float, cell: CellResult | None) -> Point:
+def _point(results: Results, value: float, half_width: float | None) -> Point:
     environment = results.environment
     about = environment.repository or environment.profiler
     started = results.run.started[:16].replace("T", " ")
@@ -141,7 +137,7 @@ def _point(results: Results, value: float, cell: CellResult | None) -> Point:
         date=started,
         commit=about.commit if about else None,
         value=value,
-        half_width=cell.latency_s.half_width if cell is not None and cell.latency_s else None,
+        half_width=half_width,
         complete=results.run.status == "complete",
     )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from profiler.accuracy.normalise import SENTENCES
+from profiler.metrics import CER, WER
 from profiler.report.table import Table
 from profiler.results.types import Accuracy, ErrorRate, Results
 
@@ -16,8 +19,8 @@ def accuracy_tables(results: Results, name: str) -> list[Table]:
     if not found:
         return []
     compared = next((record.difference.to for record in found if record.difference), None)
-    header = ["variant", "WER, %", "CER, %", "substitutions", "insertions", "deletions", "words", "utterances"]
-    header += [f"WER less that of {compared}"] if compared else []
+    header = ["variant", WER.head, CER.head, "substitutions", "insertions", "deletions", "words", "utterances"]
+    header += [f"{WER.short} less that of {compared}"] if compared else []
     table = Table(f"Error rates, data set {found[0].dataset} - {name}", header, [])
     table.rows = [_row(record, compared) for record in found]
     table.remarks = _remarks(found)
@@ -28,7 +31,7 @@ def rate_text(rate: ErrorRate | None) -> str:
     """'4.21 [3.05, 5.40]': per cent, with the 95 % interval where there is one."""
     if rate is None:
         return "none"
-    return f"{100 * rate.value:.2f}" + (f" {_interval(rate.ci95)}" if rate.ci95 else "")
+    return WER.number(rate.value) + (f" {_interval(rate.ci95)}" if rate.ci95 else "")
 
 
 def wer_text(record: Accuracy) -> str:
@@ -38,9 +41,12 @@ def wer_text(record: Accuracy) -> str:
     return record.reason
 
 
-def _interval(interval: tuple[float, float] | list[float], sign: str = "") -> str:
-    low, high = (f"{100 * value:{sign}.2f}" for value in interval)
-    return f"[{low}, {high}]"
+def _interval(interval: tuple[float, float] | list[float], write: Callable[[float], str] = WER.number) -> str:
+    return f"[{write(interval[0])}, {write(interval[1])}]"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{WER.number(value)}"
 
 
 def _row(record: Accuracy, compared: str | None) -> list[str]:
@@ -59,7 +65,7 @@ def _difference(record: Accuracy) -> str:
     if record.difference is None:
         return ""
     interval = record.difference.ci95
-    return f"{100 * record.difference.value:+.2f}" + (f" {_interval(interval, '+')}" if interval else "")
+    return _signed(record.difference.value) + (f" {_interval(interval, _signed)}" if interval else "")
 
 
 def _remarks(found: list[Accuracy]) -> list[str]:

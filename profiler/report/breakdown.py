@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from profiler.errors import UserError, did_you_mean
+from profiler.metrics import LATENCY, METRICS, PEAK
 from profiler.report.table import Table
 from profiler.results.types import CellResult, Results
-from profiler.units import bytes_text, many, significant
+from profiler.units import many, significant
 
 By = Literal["label", "module", "operator"]
 Sort = Literal["total", "self", "calls", "memory", "operations"]
@@ -24,7 +25,7 @@ KEYS: dict[Sort, str] = {
 }
 BYS: tuple[By, ...] = get_args(By)
 OUTSIDE_OF_LABELS = ("(rest)", "(optimizer)", "(whole call)")
-GIGA = 1e9
+MACS = METRICS["macs"]
 
 COLUMNS = (
     "share and self share: of the call; self: without what other rows inside it took. Memory: the most that tensors "
@@ -142,23 +143,25 @@ def label_rows(cell: CellResult) -> list[dict[str, Any]]:
 
 
 def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
-    header = [by, "calls", "total, ms", "share", "self, ms", "self share", "ms per s of audio", "memory", "GMAC"]
+    ms, mb, gmac = (metric.shown.name for metric in (LATENCY, PEAK, MACS))
+    header = [by, "calls", f"total, {ms}", "share", f"self, {ms}", "self share", f"{ms} per s of audio"]
+    header += [f"memory, {mb}", gmac]
     if by != "operator":
-        header.append("GMAC per s of audio")
+        header.append(f"{gmac} per s of audio")
     phases = len({row.get("phase") for row in rows}) > 1
     on_device = any(row.get("device_s") for row in rows)
-    header += ["on device, ms"] * on_device
+    header += [f"on device, {ms}"] * on_device
     header[1:1] = ["phase"] * phases
-    texts = []
+    texts, time = [], LATENCY.number
     for row in rows:
         text = [str(row["name"])]
         text += [str(row.get("phase"))] * phases
-        text += ["" if row["calls"] is None else _number(row["calls"]), _ms(row["total_s"]), f"{row['share']:.1%}"]
-        text += [_ms(row["own_s"]), f"{row['own_share']:.1%}", _ms(row["s_per_second_of_audio"])]
-        text += [bytes_text(row["memory_bytes"]) if row.get("memory_bytes") is not None else "", _giga(row.get("macs"))]
+        text += ["" if row["calls"] is None else _number(row["calls"]), time(row["total_s"]), f"{row['share']:.1%}"]
+        text += [time(row["own_s"]), f"{row['own_share']:.1%}", time(row["s_per_second_of_audio"])]
+        text += [PEAK.number(row.get("memory_bytes"), absent=""), MACS.number(row.get("macs"), absent="")]
         if by != "operator":
-            text.append(_giga(row.get("macs_per_second_of_audio")))
-        text += [_ms(row.get("device_s") or 0.0)] * on_device
+            text.append(MACS.number(row.get("macs_per_second_of_audio"), absent=""))
+        text += [time(row.get("device_s") or 0.0)] * on_device
         texts.append(text)
     return Table(title, header, texts)
 
@@ -197,11 +200,3 @@ def _percent(value: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:g}" if value == int(value) else f"{value:.1f}"
-
-
-def _ms(seconds: float) -> str:
-    return significant(seconds * 1e3, 3)
-
-
-def _giga(count: float | None) -> str:
-    return "" if count is None else significant(count / GIGA, 3)

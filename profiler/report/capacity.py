@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from profiler.measure.fit import SurfaceFit, fit_surface
+from profiler.metrics import PEAK
 from profiler.report.table import Table
 from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, parse_bytes, significant
@@ -13,12 +14,8 @@ FAR = " *"
 
 def capacity_table(title: str, results: Results, cells: list[CellResult], asked: str | int | None) -> Table | None:
     """One row per question, one column per memory size; None with too few cells to fit."""
-    measured = [cell for cell in cells if cell.peak_memory_bytes and cell.peak_memory_bytes.process]
-    points = [
-        (cell.seconds, cell.batch_size, float(cell.peak_memory_bytes.process))
-        for cell in measured
-        if cell.peak_memory_bytes and cell.peak_memory_bytes.process
-    ]
+    measured = [cell for cell in cells if PEAK.in_cell(cell)]
+    points = [(cell.seconds, cell.batch_size, float(PEAK.in_cell(cell))) for cell in measured]
     fit = fit_surface(points)
     if fit is None:
         return None
@@ -36,9 +33,9 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
         for length in lengths
     ]
     remark = (
-        f"From a fit over {len(points)} cells: {bytes_text(fit.fixed)} at rest, then for each row of a batch "
-        f"{bytes_text(fit.per_row)} and {bytes_text(fit.per_second)} per second"
-        + (f" and {bytes_text(fit.per_second_squared)} per second squared" if fit.per_second_squared else "")
+        f"From a fit over {len(points)} cells: {PEAK.text(fit.fixed)} at rest, then for each row of a batch "
+        f"{PEAK.text(fit.per_row)} and {PEAK.text(fit.per_second)} per second"
+        + (f" and {PEAK.text(fit.per_second_squared)} per second squared" if fit.per_second_squared else "")
         + "."
     )
     beyond = f"{FAR.strip()}: more than {BEYOND} times what was measured, so an order of magnitude only."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from profiler.report.figures import UNSTABLE_MARK
+from profiler.metrics import BATCH, DATASET_RTF, UNSTABLE_MARK
 from profiler.report.table import Table
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import DatasetResult, Results
-from profiler.units import rounded_to_interval, seconds_text, significant
+from profiler.units import seconds_text, significant
 
 SHOWN = 5  # failed batches that are named
 WIDTH = 0.03  # where a recipe does not say how far rounds may lie apart
@@ -19,15 +19,15 @@ def dataset_tables(results: Results, name: str) -> list[Table]:
         return []
     width = width_of(results)
     title = f"Data set {found[0].dataset}, {found[0].batching} - {name}"
-    header = ["variant", "utterances", "batches", "audio", "padding", "RTF", "RTF, padding as audio"]
-    header += ["latency of a batch", "longest wait"]
+    header = ["variant", "utterances", "batches", "audio", "padding", DATASET_RTF.head, "RTF, padding as audio"]
+    header += [BATCH.head, f"longest batch, {BATCH.shown.name}"]
     table = Table(title, header, [_row(result, width) for result in found])
     table.remarks = _remarks(found, width)
     tables = [table, *_percentiles(found, f"Data set {found[0].dataset}, RTF of single utterances - {name}")]
     rows = [[result.variant, *row] for result in found for row in _quarters(result)]
     if not rows:
         return tables
-    header = ["variant", "batches", "utterances last", "audio", "padding", "RTF", "latency of a batch"]
+    header = ["variant", "batches", "utterances last", "audio", "padding", DATASET_RTF.head, BATCH.head]
     return [*tables, Table(f"Data set {found[0].dataset}, by length - {name}", header, rows)]
 
 
@@ -53,15 +53,15 @@ def _row(result: DatasetResult, width: float) -> list[str]:
         f"{result.share_of_padding:.1%}",
         rtf_text(result, width),
         _rtf(result, result.rtf_padded, width),
-        seconds_text(result.latency_s.median),
-        seconds_text(result.latency_s.max),
+        BATCH.number(result.latency_s.median),
+        BATCH.number(result.latency_s.max),
     ]
 
 
 def _rtf(result: DatasetResult, value: float, width: float) -> str:
     """The digits that the rounds support; marked where they lie farther apart than wanted."""
     spread = result.spread or 0.0
-    text = rounded_to_interval(value, value * (1 - spread), value * (1 + spread))
+    text = DATASET_RTF.number(value, spread)
     return f"{text} {UNSTABLE_MARK}{spread:.0%}" if spread > width else text
 
 
@@ -71,17 +71,13 @@ def _percentiles(found: list[DatasetResult], title: str) -> list[Table]:
     if not names:
         return []
     rows = [
-        [result.variant, *(_share(result.rtf_percentiles.get(name)) for name in names)]
+        [result.variant, *(DATASET_RTF.number(result.rtf_percentiles.get(name)) for name in names)]
         for result in found
         if result.rtf_percentiles
     ]
     more = [f"p{percent} {needed}" for percent, needed in SAMPLES_NEEDED.items() if f"p{percent}" not in names]
     remarks = [f"Percentiles that need more utterances are left out: {', '.join(more)}."] if more else []
     return [Table(title, ["variant", *names], rows, remarks)]
-
-
-def _share(value: float | None) -> str:
-    return "n/a" if value is None else significant(value, 3)
 
 
 def _quarters(result: DatasetResult) -> list[list[str]]:
@@ -91,8 +87,8 @@ def _quarters(result: DatasetResult) -> list[list[str]]:
             f"{significant(row.seconds[0], 3)} to {significant(row.seconds[1], 3)} s",
             seconds_text(row.seconds_of_audio),
             f"{row.share_of_padding:.1%}",
-            significant(row.rtf, 3),
-            seconds_text(row.latency_s),
+            DATASET_RTF.number(row.rtf),
+            BATCH.number(row.latency_s),
         ]
         for row in result.by_length
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from profiler.history.series import Asked, Series
 from profiler.history.shifts import NEEDED, STRETCH, LevelShift
-from profiler.report.comparison.words import share_text, value_text
+from profiler.report.comparison.words import share_text
 from profiler.report.table import Table
 from profiler.units import many, place_text
 
@@ -34,7 +34,7 @@ def _table(title: str, series: Series, asked: Asked) -> Table:
             [
                 *first,
                 *([] if by_commit else [point.runs[0] + ("" if point.complete else " (not complete)")]),
-                value_text(point.value, asked.metric.unit) + half_width,
+                asked.metric.text(point.value, point.half_width) + half_width,
                 f"x{point.value / series.points[0].value:.2f}" if series.points[0].value else "",
                 shift_text(shifts[number], asked) if number in shifts else "",
             ]

@@ -15,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from profiler import __version__
+from profiler.metrics import UNSTABLE_MARK
 from profiler.report.facts import environment_facts, method
-from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.markdown import how_measured
 from profiler.report.names import name_of, recipe_name
 from profiler.report.plots.inline import inline_svg

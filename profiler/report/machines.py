@@ -6,40 +6,35 @@ of a machine stands over the first column of its group, and the batch sizes in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from profiler.comparison.machine import readings, threads_of
 from profiler.errors import UserError, did_you_mean
 from profiler.history.series import machine_names
-from profiler.report import figures
+from profiler.metrics import GRIDS, Metric
 from profiler.report.table import Table
 from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, significant
 
-GRIDS: dict[str, tuple[str, Callable[[CellResult], str]]] = {
-    "rtf": ("Real-time factor (below 1 is faster than real time)", figures.rtf_text),
-    "latency": ("Latency of one call, in ms", figures.latency_text),
-    "memory": ("Peak memory of the process", figures.memory_text),
-    "tensors": ("Peak memory of the call's tensors", figures.tensors_text),
-}
+KNOWN = {metric.key: metric for metric in GRIDS}
 SHOWN = ("rtf", "latency", "memory")
 
 
 def machine_tables(runs: Sequence[Results], shown: Sequence[str] = SHOWN) -> list[Table]:
     """The machines, then a table a figure and variant. Raises UserError for figures that are not known."""
     for name in shown:
-        if name not in GRIDS:
-            raise UserError(f"There is no table of `{name}`.{did_you_mean(name, list(GRIDS))}")
+        if name not in KNOWN:
+            raise UserError(f"There is no table of `{name}`.{did_you_mean(name, list(KNOWN))}")
     groups, remarks = _groups(runs)
     tables = [_about(groups, remarks)]
     variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))
     for name in shown:
-        title, text = GRIDS[name]
         for variant in variants:
             mine = {machine: results for (machine, other), results in groups.items() if other == variant}
-            tables.append(_side_by_side(f"{title} - {_model(mine, variant)}", mine, variant, text))
+            title = f"{KNOWN[name].heading} - {_model(mine, variant)}"
+            tables.append(_side_by_side(title, mine, variant, KNOWN[name]))
     return tables
 
 
@@ -85,7 +80,7 @@ def _about(groups: dict[tuple[str, str], Results], remarks: list[str]) -> Table:
     return Table("Machines", header, list(rows.values()), remarks)
 
 
-def _side_by_side(title: str, groups: dict[str, Results], variant: str, text: Callable[[CellResult], str]) -> Table:
+def _side_by_side(title: str, groups: dict[str, Results], variant: str, metric: Metric) -> Table:
     places: dict[str, dict[tuple[float, int], CellResult]] = {
         machine: {(cell.seconds, cell.batch_size): cell for cell in results.cells if cell.variant == variant}
         for machine, results in groups.items()
@@ -101,7 +96,7 @@ def _side_by_side(title: str, groups: dict[str, Results], variant: str, text: Ca
         row = [f"{seconds:g} s"]
         for machine, columns in batches.items():
             found: list[Any] = [places[machine].get((seconds, batch)) for batch in columns]
-            row += [text(cell) if cell is not None else "" for cell in found]
+            row += [metric.cell_number(cell) if cell is not None else "" for cell in found]
         rows.append(row)
     return Table(title, header, rows)
 

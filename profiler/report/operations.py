@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from profiler.report.table import Table
-from profiler.results.types import CellResult, Operations
+from profiler.metrics import METRICS, OPERATIONS
+from profiler.report.table import Table, metric_table
+from profiler.results.types import CellResult
 from profiler.units import significant
 
-GIGA = 1e9
+MACS_PER_SECOND = METRICS["macs_per_second"]
 ABOVE_PEAK = (
     "More than the peak cannot be: something disturbed the reference workload, so take no share of this run at its "
     "word. int8 and half precision alone may pass it, which is that of float32."
@@ -18,16 +19,10 @@ def operations_table(title: str, cells: list[CellResult]) -> Table | None:
     counted = [(cell, cell.operations) for cell in cells if cell.operations]
     if not counted:
         return None
-    header = [
-        "audio x batch",
-        "GMAC per call",
-        "GFLOP per call",
-        "GMAC per s of audio",
-        "GFLOP/s",
-        "of peak",
-        "bound by",
-    ]
-    table = Table(title, header, [_row(*each) for each in counted])
+    table = metric_table(title, [cell for cell, _ in counted], OPERATIONS)
+    table.header.append("bound by")
+    for row, (_, found) in zip(table.rows, counted, strict=True):
+        row.append(found.bound or "n/a")
     table.remarks.append(counted[0][1].convention)
     bounded = next((found for _, found in counted if found.peak_gflops and found.peak_gb_per_s), None)
     if bounded:
@@ -45,19 +40,6 @@ def operations_table(title: str, cells: list[CellResult]) -> Table | None:
     return table
 
 
-def _row(cell: CellResult, operations: Operations) -> list[str]:
-    macs, achieved, share = operations.macs, operations.achieved_gflops, operations.share_of_peak
-    return [
-        cell.place,
-        significant(macs / GIGA, 3),
-        significant(2 * macs / GIGA, 3),
-        significant(operations.per_second / GIGA, 3),
-        "n/a" if achieved is None else significant(achieved, 3),
-        "n/a" if share is None else f"{share:.0%}",
-        operations.bound or "n/a",
-    ]
-
-
 def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
     """GMAC per second of audio by component, a column each cell of batch size 1 (or the smallest there is)."""
     counted = [(cell, cell.operations) for cell in cells if cell.operations and len(cell.operations.components) > 1]
@@ -72,6 +54,6 @@ def component_operations_table(title: str, cells: list[CellResult]) -> Table | N
         for _, found in shown:
             macs = found.components.get(name, 0)
             per_second = found.per_second * macs / found.macs if found.macs else 0.0
-            row.append(significant(per_second / GIGA, 3) if macs else "0")
+            row.append(MACS_PER_SECOND.number(per_second))
         rows.append(row)
     return Table(title, ["component", *(cell.place for cell, _ in shown)], rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from profiler.metrics import PARAMETERS, SIZE
 from profiler.report.table import Table
 from profiler.results.types import Parameters, Size
-from profiler.units import bytes_text
 
 SHOWN_SHARED = 8
 
@@ -20,24 +20,24 @@ def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
         rows.append(
             [
                 name,
-                f"{count:,}",
+                PARAMETERS.number(count),
                 f"{count / total:.1%}" if total else "",
                 _count(inner.trainable if inner else None),
                 _count(inner.buffers if inner else None),
-                _bytes(size.components.get(name)),
+                SIZE.number(size.components.get(name) or None, absent=""),
             ]
         )
     rows.append(
         [
             "total",
-            f"{total:,}",
+            PARAMETERS.number(total),
             "100%" if total else "",
             _count(parameters.trainable),
             _count(parameters.buffers),
-            _bytes(size.total),
+            SIZE.number(size.total or None, absent=""),
         ]
     )
-    table = Table(title, ["component", "parameters", "share", "trainable", "buffers", "size"], rows)
+    table = Table(title, ["component", PARAMETERS.head, "share", "trainable", "buffers", SIZE.head], rows)
     shared = parameters.shared
     if shared:
         table.remarks.append("Shared, and counted once:")
@@ -48,8 +48,4 @@ def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
 
 
 def _count(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _bytes(value: int | None) -> str:
-    return bytes_text(value) if value else ""
+    return PARAMETERS.number(value, absent="")

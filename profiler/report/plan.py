@@ -6,6 +6,7 @@ from pathlib import Path
 
 from profiler.execution.cell import CellState
 from profiler.execution.predict import Forecast
+from profiler.metrics import LATENCY, PEAK
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
@@ -13,7 +14,7 @@ from profiler.report.table import Table, stacked
 from profiler.results.runs import list_runs
 from profiler.results.store import read_results
 from profiler.results.types import Results
-from profiler.units import bytes_text, seconds_text
+from profiler.units import seconds_text
 
 NO_RUN = "No estimates: there is no earlier run of this recipe to predict from."
 
@@ -75,5 +76,5 @@ def _forecast(variant: str, recipe: Recipe, earlier: Results | None) -> Forecast
 
 def _estimate(cell: Cell, forecast: Forecast) -> str:
     latency, memory = forecast.latency(cell), forecast.memory(cell)
-    parts = [seconds_text(latency) if latency else "", bytes_text(memory) if memory else ""]
+    parts = [LATENCY.text(latency) if latency else "", PEAK.text(memory) if memory else ""]
     return ", ".join(part for part in parts if part) or "to measure"

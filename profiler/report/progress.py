@@ -13,12 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from profiler.execution import channel
 from profiler.execution.display import Display
+from profiler.metrics import DATASET_RTF, LATENCY, PARAMETERS, PEAK, RTF
 from profiler.plan import Cell
 from profiler.report.accuracy import wer_text
-from profiler.report.figures import memory_text, rtf_text
 from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
-from profiler.units import clock_text, seconds_text, significant
+from profiler.units import clock_text
 
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
 
@@ -41,8 +41,8 @@ class Lines(Display):
         self.steps = steps
 
     def model(self, model: Model) -> None:
-        total = model.parameters.total
-        self._print(f"{model.variant}: {model.source} ({model.type}), {total:,} parameters, {model.weights} weights")
+        total = PARAMETERS.text(model.parameters.total)
+        self._print(f"{model.variant}: {model.source} ({model.type}), {total} parameters, {model.weights} weights")
 
     def note(self, text: str) -> None:
         self._print(f"note: {text}", "yellow")
@@ -105,7 +105,7 @@ class Live(Lines):
         if isinstance(event, channel.BeginPass):
             self.status("warming up" if event.name == "time" else event.name)
         elif isinstance(event, channel.Progress) and event.calls:
-            self.status(f"{event.calls} calls, {seconds_text(event.latency)} per call")
+            self.status(f"{event.calls} calls, {LATENCY.text(event.latency)} per call")
 
     def cell_done(self, result: CellResult, number: int) -> None:
         super().cell_done(result, number)
@@ -123,17 +123,17 @@ class Live(Lines):
 
 
 def describe(result: CellResult, number: int) -> str:
-    """'float32 1 s x 4: RTF 0.107, 428 ms per call, 0.95 GB'."""
+    """'float32 1 s x 4: RTF 0.107, 428 ms per call (10 calls), 950 MB'."""
     place = f"{result.variant} {result.place}"
     if result.status != "ok":
         return f"{place}: {result.status}, {result.reason}"
     assert result.latency_s is not None
     parts = [
-        f"RTF {rtf_text(result)}",
-        f"{seconds_text(result.latency_s.median)} per call ({result.latency_s.n} calls)",
+        f"{RTF.short} {RTF.cell_text(result)}",
+        f"{LATENCY.cell_text(result)} per call ({result.latency_s.n} calls)",
     ]
     if number == 0 and result.peak_memory_bytes is not None:
-        parts.append(memory_text(result))
+        parts.append(PEAK.cell_text(result))
     return f"{place}: {', '.join(parts)}"
 
 
@@ -142,7 +142,11 @@ def describe_dataset(result: DatasetResult) -> str:
     place = f"{result.variant} data set {result.dataset}"
     if result.rtf is None or result.share_of_padding is None:
         return f"{place}: {result.status}, {result.reason}"
-    parts = [f"RTF {significant(result.rtf, 3)}", f"{result.batches} batches", f"{result.share_of_padding:.0%} padding"]
+    parts = [
+        f"{DATASET_RTF.short} {DATASET_RTF.text(result.rtf)}",
+        f"{result.batches} batches",
+        f"{result.share_of_padding:.0%} padding",
+    ]
     for what, batches in (("failed", result.failed), ("skipped", result.skipped)):
         if batches:
             parts.append(f"{len(batches)} {what}, such as batch {batches[0].batch}: {batches[0].reason}")

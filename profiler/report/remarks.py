@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from profiler import messages
-from profiler.report import figures
+from profiler.metrics import UNSTABLE_MARK
 from profiler.results.types import CellResult
 
 Text = Callable[[CellResult], str]
@@ -18,7 +18,7 @@ def remarks_on(cells: list[CellResult]) -> list[str]:
     measured = [cell for cell in cells if cell.verdict is not None]
     if any(cell.verdict == "unstable" for cell in measured):
         remarks.append(
-            f"{figures.UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
+            f"{UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
         )
     remarks += [f"- {sentence}" for sentence in disturbances(measured)]
     failed = [cell for cell in cells if cell.status == "failed"]

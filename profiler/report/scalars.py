@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.metrics import PEAK, RTF
 from profiler.report.markdown import render
 from profiler.results.types import CellResult, Results
-from profiler.units import GB
 
 QUEUE = 1000
 
@@ -62,11 +62,10 @@ def _points(cells: list[CellResult]) -> list[tuple[str, int, float]]:
     for cell in sorted(cells, key=lambda cell: (cell.batch_size, cell.seconds)):
         length = round(cell.seconds * scale)
         batch, audio = f"batch {cell.batch_size}", f"{cell.seconds:g} s"
-        if cell.rtf is not None:
-            points.append((f"RTF over {unit} of audio/{batch}", length, cell.rtf))
-            points.append((f"RTF over batch size/{audio}", cell.batch_size, cell.rtf))
-        memory = cell.peak_memory_bytes
-        if memory is not None and memory.process is not None:
-            points.append((f"Peak memory in GB over {unit} of audio/{batch}", length, memory.process / GB))
-            points.append((f"Peak memory in GB over batch size/{audio}", cell.batch_size, memory.process / GB))
+        for metric in (RTF, PEAK):
+            value = metric.in_cell(cell)
+            if value is not None:
+                shown = value / metric.shown.scale
+                points.append((f"{metric.head} over {unit} of audio/{batch}", length, shown))
+                points.append((f"{metric.head} over batch size/{audio}", cell.batch_size, shown))
     return points

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from statistics import geometric_mean
 
-from profiler.report import figures
+from profiler.metrics import LATENCY, PARAMETERS, PEAK, RTF, UNSTABLE_MARK
 from profiler.report.accuracy import rate_text
-from profiler.report.variants import latency_value, ratios
+from profiler.report.variants import ratios
 from profiler.results.types import CellResult, Results
-from profiler.units import bytes_text, many, seconds_text, significant
+from profiler.units import many, significant
 
 MOST_VARIANTS = 4
 
@@ -47,7 +47,7 @@ def _model(results: Results) -> str:
     about = []
     total = results.models[0].parameters.total
     if total is not None:
-        about.append(f"{total:,} parameters")
+        about.append(f"{PARAMETERS.text(total)} parameters")
     about += dict.fromkeys(f"{model.weights} weights" for model in results.models if model.weights)
     return sources[0] + (f" ({', '.join(about)})" if about else "")
 
@@ -73,24 +73,23 @@ def _real_time(cells: list[CellResult]) -> str:
     else:
         said = f"faster than real time in {len(fast)} of {len(cells)} cells"
     if lowest is highest:
-        return f"{said}, RTF {figures.rtf_text(lowest)} at {lowest.place}"
-    return f"{said}, RTF {figures.rtf_text(lowest)} ({lowest.place}) to {figures.rtf_text(highest)} ({highest.place})"
+        return f"{said}, RTF {RTF.cell_text(lowest)} at {lowest.place}"
+    return f"{said}, RTF {RTF.cell_text(lowest)} ({lowest.place}) to {RTF.cell_text(highest)} ({highest.place})"
 
 
 def _latency(cells: list[CellResult]) -> str:
     smallest = min(cells, key=lambda cell: (cell.batch_size, cell.seconds))
     if smallest.latency_s is None:
         return ""
-    return f"one call of {smallest.place} takes {seconds_text(smallest.latency_s.median)}"
+    return f"one call of {smallest.place} takes {LATENCY.cell_text(smallest)}"
 
 
 def _memory(cells: list[CellResult]) -> str:
-    peaks = [cell.peak_memory_bytes.process for cell in cells if cell.peak_memory_bytes]
-    known = sorted(peak for peak in peaks if peak)
+    known = sorted(peak for cell in cells if (peak := PEAK.in_cell(cell)))
     if not known:
         return ""
-    low, high = bytes_text(known[0]), bytes_text(known[-1])
-    return f"peak memory {low}" + (f" to {high}" if high != low else "")
+    low, high = PEAK.text(known[0]), PEAK.text(known[-1])
+    return f"{PEAK.short} {low}" + (f" to {high}" if high != low else "")
 
 
 def _against_the_first(results: Results) -> list[str]:
@@ -98,7 +97,7 @@ def _against_the_first(results: Results) -> list[str]:
     first, *others = results.variants
     said = []
     for name in others[:MOST_VARIANTS]:
-        found = ratios(results, name, latency_value)
+        found = ratios(results, name, LATENCY)
         if found:
             said.append(f"{name} takes x{significant(geometric_mean(found), 2)}")
     more = f" (and {len(others) - MOST_VARIANTS} variants more)" if len(others) > MOST_VARIANTS else ""
@@ -121,7 +120,7 @@ def _sure(measured: list[CellResult]) -> str:
     if not unstable:
         return "All figures are stable." if len(measured) > 1 else "The figure is stable."
     stable = len(measured) - unstable
-    return f"{stable} of {len(measured)} figures are stable, {unstable} unstable (marked {figures.UNSTABLE_MARK})."
+    return f"{stable} of {len(measured)} figures are stable, {unstable} unstable (marked {UNSTABLE_MARK})."
 
 
 def _without_figures(results: Results) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tabulate import tabulate
+
+from profiler.metrics import Metric
+from profiler.results.types import CellResult
+
+PLACE = "audio x batch"
 
 
 @dataclass
@@ -24,6 +30,12 @@ class Table:
             in_list = remark.startswith("- ") and before.startswith("- ")
             text += f"\n{remark}" if in_list else f"\n\n{remark}"
         return text
+
+
+def metric_table(title: str, cells: Iterable[CellResult], metrics: Sequence[Metric]) -> Table:
+    """One row per cell, one column per metric."""
+    rows = [[cell.place, *(metric.number(metric.in_cell(cell)) for metric in metrics)] for cell in cells]
+    return Table(title, [PLACE, *(metric.head for metric in metrics)], rows)
 
 
 def stacked(tables: dict[str, Table], several: bool) -> list[Table]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from profiler.measure.fit import fit_durations
-from profiler.report import figures
+from profiler.metrics import LATENCY, SIZE, Metric, grids_of
 from profiler.report.accuracy import accuracy_tables
 from profiler.report.breakdown import label_table
 from profiler.report.capacity import capacity_table
@@ -19,11 +17,9 @@ from profiler.report.remarks import remarks_on
 from profiler.report.table import Table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
-from profiler.report.variants import GRIDS, changes_table, side_by_side, size_table
+from profiler.report.variants import changes_table, side_by_side, size_table
 from profiler.results.types import CellResult, Parameters, Results
-from profiler.units import seconds_text, significant
-
-Text = Callable[[CellResult], str]
+from profiler.units import significant
 
 
 def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
@@ -39,8 +35,8 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     name = _name(results, results.variants)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     for title, make in {
-        "Latency of each chunk, in ms": chunk_table,
-        "What a call costs over its length": cost_of_length,
+        f"Latency of each chunk, in {LATENCY.shown.name}": chunk_table,
+        f"What a call costs over its length, in {LATENCY.shown.name}": cost_of_length,
         "What fits in memory": lambda title, cells: capacity_table(title, results, cells, memory),
         "Where the time goes": label_table,
         "Operations": operations_table,
@@ -58,24 +54,15 @@ def _cells(results: Results, variant: str) -> list[CellResult]:
 
 def _grids(cells: list[CellResult], name: str) -> list[Table]:
     """The tables of one variant: rows are seconds, columns are batch sizes."""
-    rtf = _grid(f"Real-time factor (below 1 is faster than real time) - {name}", cells, figures.rtf_text)
-    rtf.remarks = remarks_on(cells)
-    tables = [rtf]
-    if any(cell.device_time_s for cell in cells):
-        tables.append(_grid(f"Real-time factor, time on the device only - {name}", cells, figures.device_rtf_text))
-    tables.append(_grid(f"Latency of one call, in ms - {name}", cells, figures.latency_text))
-    tables.append(_grid(f"Peak memory of the process - {name}", cells, figures.memory_text))
-    if any(cell.peak_memory_bytes and cell.peak_memory_bytes.tensors is not None for cell in cells):
-        tables.append(_grid(f"Peak memory of the call's tensors - {name}", cells, figures.tensors_text))
-    if any(cell.peak_memory_bytes and cell.peak_memory_bytes.device is not None for cell in cells):
-        tables.append(_grid(f"Peak memory on the device - {name}", cells, figures.device_memory_text))
+    tables = [_grid(f"{metric.heading} - {name}", cells, metric) for metric in grids_of(cells)]
+    tables[0].remarks = remarks_on(cells)
     return tables
 
 
 def _side_by_side(results: Results) -> list[Table]:
     """The tables of several variants: rows are cells, columns are variants."""
     name = _name(results, results.variants)
-    tables = [side_by_side(f"{title} - {name}", results, text, value) for title, text, value in GRIDS]
+    tables = [side_by_side(f"{metric.heading} - {name}", results, metric) for metric in grids_of(results.cells)]
     tables[0].remarks.append(f"x0.5: half of the figure of {results.variants[0]}.")
     tables[0].remarks += remarks_on(results.cells)
     changes = changes_table(f"What the variants changed - {name}", results)
@@ -94,12 +81,12 @@ def _sizes(results: Results) -> list[Table]:
             size = model.conversion.bytes_before if model.conversion else model.size_bytes
             tables.append(parameter_table(title, model.parameters, size))
     if len(results.models) > 1:
-        sizes = size_table(f"Size of the saved state - {_name(results, results.variants)}", results.models)
+        sizes = size_table(f"{SIZE.title} - {_name(results, results.variants)}", results.models)
         tables += [sizes] if sizes else []
     return tables
 
 
-def _grid(title: str, cells: list[CellResult], text: Text) -> Table:
+def _grid(title: str, cells: list[CellResult], metric: Metric) -> Table:
     seconds = sorted({cell.seconds for cell in cells})
     batches = sorted({cell.batch_size for cell in cells})
     by_place = {(cell.seconds, cell.batch_size): cell for cell in cells}
@@ -108,7 +95,7 @@ def _grid(title: str, cells: list[CellResult], text: Text) -> Table:
         row = [f"{length:g} s"]
         for batch in batches:
             cell = by_place.get((length, batch))
-            row.append(text(cell) if cell else "not yet")
+            row.append(metric.cell_number(cell) if cell else "not yet")
         rows.append(row)
     return Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows)
 
@@ -127,7 +114,7 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
             longest = max(cell.seconds for cell in column)
             beyond = " (beyond what was measured)" if fit.quadratic_from > longest else ""
             quadratic = f"from {significant(fit.quadratic_from, 2)} s{beyond}"
-        rows.append([str(batch), seconds_text(fit.fixed), seconds_text(fit.per_second), quadratic])
+        rows.append([str(batch), LATENCY.number(fit.fixed), LATENCY.number(fit.per_second), quadratic])
     if not rows:
         return None
     return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from profiler.metrics import BATCH, DATASET_RTF, METRICS, PEAK, SIZE, UNSTABLE_MARK, accuracy_of, dataset_of
 from profiler.report.accuracy import rate_text, wer_text
 from profiler.report.dataset import rtf_text, width_of
-from profiler.report.figures import UNSTABLE_MARK
 from profiler.report.table import Table
 from profiler.results.types import CellResult, ErrorRate, Results
-from profiler.units import bytes_text, place_text, seconds_text, significant
+from profiler.units import place_text, significant
 
 DIGITS = 3  # in which costs are compared: what differs beyond them is noise, and no reason to be on a front
-COSTS = {"rtf": "RTF", "memory": "peak memory", "size": "size"}
+COSTS = {"rtf": DATASET_RTF, "memory": PEAK, "size": SIZE}
+ENERGY = METRICS["energy_per_second"]
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,15 @@ def tradeoff_table(title: str, points: list[Point], cell: str | None, error: str
         return None
     fronts = {cost: front(points, cost, error) for cost in COSTS}
     energy = any(point.energy is not None for point in points)
-    header = ["variant", f"{error.upper()}, %", "RTF", "latency of a call", "peak memory", "size"]
-    header += ["energy for 1 s"] if energy else []
+    header = [each.head for each in (METRICS[error], DATASET_RTF, BATCH, PEAK, SIZE, *([ENERGY] if energy else []))]
     rows = []
     for point in points:
         row = [point.name, _error(point, error), point.rtf_text]
-        row.append("n/a" if point.latency is None else seconds_text(point.latency))
-        row += ["n/a" if value is None else bytes_text(value) for value in (point.memory, point.size)]
-        row += ["n/a" if point.energy is None else f"{significant(point.energy, 3)} J"] if energy else []
-        on = [COSTS[cost] for cost, best in fronts.items() if point in best]
+        row += [BATCH.number(point.latency), PEAK.number(point.memory), SIZE.number(point.size)]
+        row += [ENERGY.number(point.energy)] if energy else []
+        on = [COSTS[cost].short for cost, best in fronts.items() if point in best]
         rows.append([*row, ", ".join(on)])
-    table = Table(title, [*header, "on the front with"], rows)
+    table = Table(title, ["variant", *header, "on the front with"], rows)
     memory = f"Peak memory{' and energy' if energy else ''}: of the cell {cell}. " if cell else ""
     table.remarks = [
         f"RTF: all time over all audio of the data set. {memory}On the front with a cost: no other has less error for "
@@ -148,10 +147,8 @@ def _recipe(results: Results) -> str:
 
 
 def _point(results: Results, variant: str, prefix: str) -> Point:
-    record = next(record for record in results.accuracy if record.variant == variant)
-    data = next((found for found in results.datasets if found.variant == variant), None)
-    model = results.model(variant)
-    size = model.size_bytes.total if model else None
+    record, data, size = accuracy_of(results, variant), dataset_of(results, variant), SIZE.value(results, variant)
+    assert record is not None
     return Point(
         name=prefix + variant,
         wer=record.wer,
@@ -159,7 +156,7 @@ def _point(results: Results, variant: str, prefix: str) -> Point:
         error_text=wer_text(record),
         rtf=record.rtf,
         rtf_text=rtf_text(data, width_of(results)) if data is not None else "n/a",
-        latency=data.latency_s.median if data is not None and data.latency_s else None,
+        latency=BATCH.value(results, variant),
         size=float(size) if size else None,
         utterances=record.utterances,
         cells={(cell.seconds, cell.batch_size): cell for cell in results.cells if cell.key[0] == variant},
@@ -168,15 +165,11 @@ def _point(results: Results, variant: str, prefix: str) -> Point:
 
 def _largest_common(points: list[Point]) -> tuple[float, int] | None:
     """The cell with the most audio in which the memory of all of them is known."""
-    known = [
-        {key for key, cell in point.cells.items() if cell.peak_memory_bytes and cell.peak_memory_bytes.process}
-        for point in points
-    ]
+    known = [{key for key, cell in point.cells.items() if PEAK.in_cell(cell)} for point in points]
     common = set.intersection(*known) if known else set()
     return max(common, key=lambda key: (key[0] * key[1], key), default=None)
 
 
 def _with_cell(point: Point, cell: CellResult | None) -> Point:
-    memory = cell.peak_memory_bytes.process if cell and cell.peak_memory_bytes else None
-    energy = cell.energy_j.per_second_of_audio if cell and cell.energy_j else None
-    return replace(point, memory=float(memory) if memory else None, energy=energy)
+    memory = PEAK.in_cell(cell)
+    return replace(point, memory=float(memory) if memory else None, energy=ENERGY.in_cell(cell))

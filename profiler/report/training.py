@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from profiler.report.figures import latency_text
-from profiler.report.table import Table
+from profiler.metrics import LATENCY, METRICS, PEAK, PHASES, RTFX
+from profiler.report.table import PLACE, Table
 from profiler.results.types import CellResult, Loss, Model, PeakMemory, Phase, Results, TrainingSetup
-from profiler.units import bytes_text, significant
+from profiler.units import significant
 
-PHASES = ("forward", "loss", "backward", "optimizer")
+FRAMES = METRICS["frames"]
 PHASE = (
-    "Of each phase the median in ms and its share of the mean step. Frames: those that the encoder gives the loss, "
-    "padding not counted."
+    f"Of each phase the median in {LATENCY.shown.name} and its share of the mean step. Frames: those that the encoder "
+    "gives the loss, padding not counted."
 )
 MEMORY = (
     "Tensors: the most that a step held in the phase at one time, above the weights and the optimizer's state; what an "
@@ -28,7 +28,7 @@ def training_tables(results: Results, name: str) -> list[Table]:
         times.remarks = [PHASE, *_how(results.models)]
         tables.append(times)
         if any(cell.training and cell.training.peak_memory_bytes for cell in trained):
-            tables.append(_memory_table(f"Peak memory by phase - {name}", trained, several))
+            tables.append(_memory_table(f"Peak memory by phase, in {PEAK.shown.name} - {name}", trained, several))
     over = _dataset_table(f"Training over the data set - {name}", results)
     return tables + ([over] if over else [])
 
@@ -38,16 +38,17 @@ def _place(cell: CellResult, several: bool) -> list[str]:
 
 
 def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
-    header = ["variant"] * several + ["audio x batch", "step, ms", *PHASES, "s of audio per s", "frames per s"]
+    """The latency of a call is that of a step here."""
+    header = ["variant"] * several + [PLACE, f"step, {LATENCY.shown.name}", *PHASES, RTFX.head, FRAMES.head]
     header.append("loss, first to last")
     rows = []
     for cell in cells:
         found = cell.training
         assert found is not None
         phases = found.phases or {}
-        row = [*_place(cell, several), latency_text(cell)]
+        row = [*_place(cell, several), LATENCY.cell_number(cell)]
         row += [_phase(phases[name]) if name in phases else "n/a" for name in PHASES]
-        row += [_number(found.seconds_of_audio_per_second), _number(found.frames_per_second)]
+        row += [RTFX.number(RTFX.in_cell(cell)), FRAMES.number(FRAMES.in_cell(cell))]
         rows.append([*row, _loss(found.loss)])
     return Table(title, header, rows)
 
@@ -55,17 +56,17 @@ def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
 def _memory_table(title: str, cells: list[CellResult], several: bool) -> Table:
     device = any(peaks.device is not None for cell in cells for peaks in _peaks(cell).values())
     kinds = ["tensors"] * (not device) + ["process"] + ["device"] * device
-    header = ["variant"] * several + ["audio x batch", *(f"{phase}, {kind}" for kind in kinds for phase in PHASES)]
+    header = ["variant"] * several + [PLACE, *(f"{phase}, {kind}" for kind in kinds for phase in PHASES)]
     rows = []
     for cell in cells:
         peaks = _peaks(cell)
-        row = [_bytes(getattr(peaks.get(phase), kind, None)) for kind in kinds for phase in PHASES]
+        row = [PEAK.number(getattr(peaks.get(phase), kind, None)) for kind in kinds for phase in PHASES]
         rows.append([*_place(cell, several), *row])
     table = Table(title, header, rows, [MEMORY])
     states = {cell.variant: cell.training.state_bytes if cell.training else {} for cell in cells}
     for variant, state in states.items():
         if state:
-            kept = ", ".join(f"{name} {bytes_text(count)}" for name, count in state.items())
+            kept = ", ".join(f"{name} {PEAK.text(count)}" for name, count in state.items())
             table.remarks.append(f"- {variant}: what training holds besides: {kept}.")
     return table
 
@@ -78,12 +79,12 @@ def _dataset_table(title: str, results: Results) -> Table | None:
     found = [(each.variant, each.training) for each in results.datasets if each.training]
     if not found:
         return None
-    header = ["variant", "s of audio per s", "frames per s", "tokens per s", "tokens", *PHASES]
+    header = ["variant", RTFX.head, FRAMES.head, "tokens per s", "tokens", *PHASES]
     rows = []
     for variant, training in found:
         speeds = [training.seconds_of_audio_per_second, training.frames_per_second, training.tokens_per_second]
         shares = [f"{training.phases[name].share:.1%}" if training.phases else "n/a" for name in PHASES]
-        rows.append([variant, *map(_number, speeds), f"{training.tokens:,}", *shares])
+        rows.append([variant, *map(RTFX.number, speeds), f"{training.tokens:,}", *shares])
     return Table(
         title, header, rows, ["Speeds are of real audio and targets, padding not counted; phases: of all time."]
     )
@@ -108,18 +109,10 @@ def _sentence(way: TrainingSetup) -> str:
 
 
 def _phase(phase: Phase) -> str:
-    return f"{significant(phase.median_s * 1e3, 3)} ({phase.share:.0%})"
+    return f"{LATENCY.number(phase.median_s)} ({phase.share:.0%})"
 
 
 def _loss(loss: Loss) -> str:
     """Of the first step and of the last one, in the first round."""
-    first, last = (_number(value) if value is not None else "not finite" for value in (loss.first, loss.last))
+    first, last = ("not finite" if value is None else significant(value, 3) for value in (loss.first, loss.last))
     return f"{first} to {last}"
-
-
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else significant(value, 3)
-
-
-def _bytes(count: int | None) -> str:
-    return "n/a" if count is None else bytes_text(count)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from profiler.report import figures
+from profiler.metrics import PARAMETERS, SIZE, Metric
 from profiler.report.table import Table, turned
-from profiler.results.types import CellResult, Model, OutputDifference, Results
-from profiler.units import KB, MB, bytes_text, place_text, significant
+from profiler.results.types import Model, OutputDifference, Results
+from profiler.units import KB, place_text, significant
 
 MOST_COLUMNS = 4
 
-Text = Callable[[CellResult], str]
-Value = Callable[[CellResult], float | None]
 
-
-def side_by_side(title: str, results: Results, text: Text, value: Value) -> Table:
+def side_by_side(title: str, results: Results, metric: Metric) -> Table:
     """Rows are cells, columns are variants; the other way round where those are many.
 
     `x0.46`: 0.46 times the figure of the first variant.
@@ -25,29 +20,28 @@ def side_by_side(title: str, results: Results, text: Text, value: Value) -> Tabl
     places = dict.fromkeys((cell.seconds, cell.batch_size) for cell in results.cells)
     rows = []
     for seconds, batch in sorted(places):
-        first = by_key.get((variants[0], seconds, batch))
+        first = metric.value(results, variants[0], by_key.get((variants[0], seconds, batch)))
         row = [place_text(seconds, batch)]
         for variant in variants:
             cell = by_key.get((variant, seconds, batch))
-            shown = text(cell) if cell else "not yet"
-            row.append(shown + (_ratio(first, cell, value) if cell and variant != variants[0] else ""))
+            shown = metric.cell_number(cell) if cell else "not yet"
+            row.append(shown + (_ratio(first, metric.value(results, variant, cell)) if variant != variants[0] else ""))
         rows.append(row)
     table = Table(title, ["audio x batch", *variants], rows)
     return turned(table, "variant") if len(variants) > MOST_COLUMNS else table
 
 
-def _ratio(first: CellResult | None, cell: CellResult, value: Value) -> str:
-    base, here = value(first) if first else None, value(cell)
-    return f" (x{significant(here / base, 2)})" if base and here is not None else ""
+def _ratio(first: float | None, here: float | None) -> str:
+    return f" (x{significant(here / first, 2)})" if first and here is not None else ""
 
 
-def ratios(results: Results, variant: str, value: Value) -> list[float]:
-    """Of each cell that both the variant and the first one have a figure for."""
+def ratios(results: Results, variant: str, metric: Metric) -> list[float]:
+    """Of each cell that both the variant and the first one were timed in and have the figure for."""
     found = []
     for cell in results.cells:
-        if cell.variant == variant:
-            first = results.cell(results.variants[0], cell.seconds, cell.batch_size)
-            before, after = value(first) if first else None, value(cell)
+        first = results.cell(results.variants[0], cell.seconds, cell.batch_size)
+        if cell.variant == variant and cell.latency_s and first and first.latency_s:
+            before, after = metric.value(results, first.variant, first), metric.value(results, variant, cell)
             if before and after:
                 found.append(after / before)
     return found
@@ -58,7 +52,16 @@ def changes_table(title: str, results: Results) -> Table | None:
     changed = [model for model in results.models if model.conversion]
     if not changed:
         return None
-    header = ["variant", "change", "layers", "parameters", "size", "largest difference", "mean difference", "engine"]
+    header = [
+        "variant",
+        "change",
+        "layers",
+        PARAMETERS.short,
+        SIZE.head,
+        "largest difference",
+        "mean difference",
+        "engine",
+    ]
     table = Table(title, header, [_change_row(model) for model in changed])
     table.remarks.append(
         "Layers and parameters: what was converted. Size: the saved state, before and after. Differences are of the "
@@ -82,7 +85,7 @@ def _change_row(model: Model) -> list[str]:
         conversion.kind,
         "" if converted is None else f"{converted} of {conversion.layers_total}",
         "" if conversion.share_of_parameters is None else f"{conversion.share_of_parameters:.1%}",
-        f"{bytes_text(before)} to {bytes_text(after)}" if after != before else "unchanged",
+        f"{SIZE.number(before)} to {SIZE.number(after)}" if after != before else "unchanged",
         _number(difference.max),
         mean,
         conversion.engine or "",
@@ -94,7 +97,7 @@ def _number(value: float | None) -> str:
 
 
 def size_table(title: str, models: list[Model]) -> Table | None:
-    """Bytes of the saved state by component, in KB and MB (1 KB = 1000 bytes), a column each variant."""
+    """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, a column each variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:
         return None
@@ -108,30 +111,4 @@ def size_table(title: str, models: list[Model]) -> Table | None:
 def _size(count: int | None) -> str:
     if count is None:
         return ""
-    digits = 2 if count < 10 * MB else 1
-    return f"{count / KB:,.0f} KB ({count / MB:,.{digits}f} MB)"
-
-
-def rtf_value(cell: CellResult) -> float | None:
-    return cell.rtf
-
-
-def latency_value(cell: CellResult) -> float | None:
-    return cell.latency_s.median if cell.latency_s else None
-
-
-def process_value(cell: CellResult) -> float | None:
-    return cell.peak_memory_bytes.process if cell.peak_memory_bytes else None
-
-
-def tensors_value(cell: CellResult) -> float | None:
-    return cell.peak_memory_bytes.tensors if cell.peak_memory_bytes else None
-
-
-# What is shown side by side, in reading order: title, text of a cell, the number behind it.
-GRIDS: tuple[tuple[str, Text, Value], ...] = (
-    ("Real-time factor (below 1 is faster than real time)", figures.rtf_text, rtf_value),
-    ("Latency of one call, in ms", figures.latency_text, latency_value),
-    ("Peak memory of the process", figures.memory_text, process_value),
-    ("Peak memory of the call's tensors", figures.tensors_text, tensors_value),
-)
+    return f"{count / KB:,.0f} KB ({SIZE.text(count)})"

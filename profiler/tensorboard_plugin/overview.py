@@ -4,42 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.report import figures
+from profiler.metrics import ALWAYS, GRIDS, LATENCY, METRICS, PARAMETERS, SIZE, grids_of
 from profiler.report.tables import build_tables
-from profiler.results.types import CellResult, Model, Results
+from profiler.results.types import CellResult, Results
 
-# What can be shown as a heat map: key, title, text of a cell, which end is good.
-GRIDS = (
-    ("rtf", "Real-time factor (below 1 is faster than real time)", figures.rtf_text),
-    ("latency", "Latency of one call, in ms", figures.latency_text),
-    ("process", "Peak memory of the process", figures.memory_text),
-    ("tensors", "Peak memory of the call's tensors", figures.tensors_text),
-    ("device", "Peak memory on the device", figures.device_memory_text),
-)
-
-
-def value_of(cell: CellResult, key: str) -> float | None:
-    """The number behind a figure."""
-    memory = cell.peak_memory_bytes
-    if key == "rtf":
-        return cell.rtf
-    if key == "latency":
-        return cell.latency_s.median if cell.latency_s else None
-    return getattr(memory, key) if memory else None
+SHOWN_ALONE = (*ALWAYS, METRICS["tensors"], METRICS["macs"], METRICS["calls"], METRICS["rounds"])  # of one cell
 
 
 def overview(results: Results) -> dict[str, Any]:
     """All of a run but its raw samples, breakdowns and traces."""
     run, environment = results.run, results.environment
-    keys = [key for key, _, _ in GRIDS if any(value_of(cell, key) is not None for cell in results.cells)]
     return {
         "run": run.model_dump(include={"id", "recipe", "command", "started", "finished", "status", "notes"}),
         "machine": environment.model_dump(include={"host", "cpu", "threads", "os", "gpu"}),
-        "grids": [{"key": key, "title": title} for key, title, _ in GRIDS if key in keys],
+        "grids": [
+            {"key": each.key, "title": each.heading, "timed": each.ci95 is not None} for each in grids_of(results.cells)
+        ],
         "variants": [
             {
                 "name": variant,
-                "model": model_view(results.model(variant)),
+                "model": model_view(results, variant),
                 "cells": [cell_view(cell) for cell in results.cells if cell.variant == variant],
             }
             for variant in results.variants
@@ -66,11 +50,15 @@ def _numbers(values: Any) -> list[float]:
     return [float(value) for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
 
 
-def model_view(model: Model | None) -> dict[str, Any] | None:
+def model_view(results: Results, variant: str) -> dict[str, Any] | None:
+    model = results.model(variant)
     if model is None:
         return None
-    view = model.model_dump(include={"source", "type", "weights", "output", "notes"})
-    return view | {"parameters": model.parameters.total, "size_bytes": model.size_bytes.total}
+    known = (
+        (metric.value(results, variant), metric, words) for metric, words in ((PARAMETERS, " parameters"), (SIZE, ""))
+    )
+    about = [metric.text(value) + words for value, metric, words in known if value is not None]
+    return model.model_dump(include={"source", "type", "weights", "output", "notes"}) | {"about": about}
 
 
 def cell_view(cell: CellResult) -> dict[str, Any]:
@@ -83,13 +71,11 @@ def cell_view(cell: CellResult) -> dict[str, Any]:
         "reason": cell.reason,
         "verdict": cell.verdict,
         "verdict_reasons": cell.verdict_reasons,
-        "half_width": figures.half_width(cell),
-        "calls": cell.latency_s.n if cell.latency_s else None,
-        "rounds": len(cell.latency_s.rounds) if cell.latency_s else None,
+        "half_width": LATENCY.half_width(cell),
         "timed_region": cell.timed_region,
         "breakdown": cell.breakdown is not None,
-        "macs": cell.operations.macs if cell.operations else None,
-        "figures": {key: {"value": value_of(cell, key), "text": text(cell)} for key, _, text in GRIDS},
+        "facts": [[each.title, each.cell_text(cell)] for each in SHOWN_ALONE if each.in_cell(cell) is not None],
+        "figures": {each.key: {"value": each.in_cell(cell), "text": each.cell_number(cell)} for each in GRIDS},
     }
 
 

@@ -13,8 +13,9 @@ from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD, word
 from profiler.comparison.result import Speed
 from profiler.errors import UserError
+from profiler.metrics import GRIDS, Metric
 from profiler.results.types import CellResult, Results
-from profiler.tensorboard_plugin.overview import GRIDS, cell_view, value_of
+from profiler.tensorboard_plugin.overview import cell_view
 
 LEAST_MEMORY = 0.02  # of the memory of a process: libraries and the allocator vary by about as much
 EXACT = 0.01  # of the memory of tensors, which is counted
@@ -65,7 +66,7 @@ def compare_cells(left: CellResult | None, right: CellResult | None, speed: Spee
     return {
         "left": cell_view(left) if left else None,
         "right": cell_view(right) if right else None,
-        "figures": {key: _compared(left, right, key, speed) for key, _, _ in GRIDS},
+        "figures": {each.key: _compared(left, right, each, speed) for each in GRIDS},
     }
 
 
@@ -79,13 +80,13 @@ def compare_grids(left: list[CellResult], right: list[CellResult], judged: Judge
     ]
 
 
-def _compared(left: CellResult | None, right: CellResult | None, key: str, speed: Speed | None) -> dict[str, Any]:
+def _compared(left: CellResult | None, right: CellResult | None, metric: Metric, speed: Speed | None) -> dict[str, Any]:
     """`mark`: a verdict on times; less, more or same for memory; unknown where one of the two has no such figure."""
-    a, b = (value_of(cell, key) if cell else None for cell in (left, right))
+    a, b = (metric.in_cell(cell) for cell in (left, right))
     if not left or not right or not a or b is None:
         return {"ratio": None, "mark": "unknown", "reason": ""}
-    if key not in ("rtf", "latency"):
-        least = EXACT if key == "tensors" else LEAST_MEMORY
+    if metric.ci95 is None:
+        least = EXACT if metric.key == "tensors" else LEAST_MEMORY
         mark = "same" if abs(b - a) <= least * max(a, b) else "less" if b < a else "more"
         return {"ratio": b / a, "mark": mark, "reason": ""}
     if speed is not None:

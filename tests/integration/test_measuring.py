@@ -13,11 +13,11 @@ from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
 from profiler.execution.workers import Workers
 from profiler.measure.fit import fit_durations
+from profiler.metrics import LATENCY
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
 from profiler.results.statistics import estimate
 from profiler.results.types import Latency, Results
-from profiler.units import seconds_text
 from tests.helpers import program
 from tests.helpers.tiny import SPEECH
 
@@ -145,8 +145,8 @@ def test_known_costs_come_out(tmp_path: Path) -> None:
     table = done.stdout.split("What a call costs over its length")[1]
     assert [part.strip() for part in table.splitlines()[4].split("|")[1:4]] == [
         "1",
-        seconds_text(fit.fixed),
-        seconds_text(fit.per_second),
+        LATENCY.number(fit.fixed),
+        LATENCY.number(fit.per_second),
     ]
 
 

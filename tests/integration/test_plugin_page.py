@@ -247,7 +247,7 @@ def test_the_tab_lists_runs_and_shows_the_grids_of_one(page: Page, run: str, log
     shown = page.text(f"[data-grid='rtf'] [data-cell='{cell['seconds']:g}s_x{cell['batch_size']}']").split()[0]
     assert float(shown) == pytest.approx(cell["rtf"], rel=0.5)
     assert page.text("[data-grid='rtf'] [data-cell='0.4s_x2']") == "skipped"
-    assert page.text("[data-grid='process'] [data-cell='0.2s_x1']").endswith("GB")
+    assert page.text("[data-grid='memory'] figcaption") == "Peak memory of the process, in MB"
     assert page.one("[data-weights]").text == "random weights"
 
 

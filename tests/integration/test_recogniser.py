@@ -67,7 +67,7 @@ def test_int8_changes_the_weights_and_hardly_the_texts(done: Done) -> None:
 def test_variants_are_compared_in_one_table(done: Done) -> None:
     rows = [line for line in done.tables.splitlines() if line.startswith("|")]
     (header,) = [line for line in rows if "on the front with" in line]
-    assert all(name in header for name in ("WER, %", "RTF", "latency of a call", "peak memory", "size"))
+    assert all(name in header for name in ("WER, %", "RTF", "median batch, ms", "peak memory, MB", "size, MB"))
     shown = program.run("tradeoff", done.folder, "--json")
     points = json.loads(shown.stdout)
     assert [point["name"] for point in points] == list(KEPT)

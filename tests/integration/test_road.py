@@ -79,7 +79,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(own: Done) -> None:
     for number, line in enumerate(lines, 1):
         assert line.startswith(f"[{number}/3, ")
         assert re.search(
-            r"float32 0\.[36] s x [12]: RTF [0-9.]+.*, [0-9.]+ [mµ]?s per call \(\d+ calls\), [0-9.]+ GB", line
+            r"float32 0\.[36] s x [12]: RTF [0-9.]+.*, [0-9.,]+ ms.* per call \(\d+ calls\), [0-9.,]+ MB", line
         )
 
 

@@ -131,11 +131,11 @@ def test_the_profiler_plugin_shows_its_views_of_a_cell(server: Server) -> None:
 def test_scalars_show_rtf_and_memory_over_the_length_of_the_audio(server: Server) -> None:
     run = f"{server.name}/float32"
     tags = wait_for(lambda: server.get("plugin/scalars/tags").get(run))
-    rtf, memory = "RTF over seconds of audio/batch 1", "Peak memory in GB over seconds of audio/batch 1"
+    rtf, memory = "RTF over seconds of audio/batch 1", "peak memory, MB over seconds of audio/batch 1"
     assert {rtf, memory} <= set(tags)
     for tag, wanted in (
         (rtf, lambda cell: cell["rtf"]),
-        (memory, lambda cell: cell["peak_memory_bytes"]["process"] / 1e9),
+        (memory, lambda cell: cell["peak_memory_bytes"]["process"] / 1e6),
     ):
         points = server.get("plugin/scalars/scalars", run=run, tag=tag)
         assert [step for _, step, _ in points] == [1, 2]

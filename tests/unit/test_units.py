@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.units import bytes_text, clock_text, parse_bytes, rounded_to_interval, seconds_text, significant
+from profiler.units import UNITS, bytes_text, clock_text, parse_bytes, rounded_to_interval, seconds_text, significant
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,26 @@ def test_significant_digits(value: float, digits: int, text: str) -> None:
 )
 def test_only_digits_that_the_interval_supports_are_shown(value: float, low: float, high: float, text: str) -> None:
     assert rounded_to_interval(value, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "half_width", "text"),
+    [
+        ("s", 0.00498, None, "4.98 ms"),
+        ("s", 0.0000123, None, "0.0123 ms"),  # a metric keeps its unit, however small it is
+        ("s", 1.2345, None, "1,230 ms"),
+        ("s", 0.9996, None, "1,000 ms"),
+        ("s", 1.2345, 0.18, "1,200 ms"),  # +/- 18 %: the third digit means nothing
+        ("bytes", 798_123_000, None, "798 MB"),
+        ("bytes", 1_798_123_000, None, "1,800 MB"),
+        ("bytes", 95_328, None, "0.0953 MB"),
+        ("bytes", 0, None, "0 MB"),
+        ("fraction", 0.0421, None, "4.21 %"),
+        ("share", 0.2, None, "20 %"),
+        ("count", 94_395_552, None, "94,395,552"),
+        ("count", 7, None, "7"),
+        ("MAC", 6.94e9, None, "6.94 GMAC"),
+    ],
+)
+def test_a_metric_has_one_unit_whatever_its_size(unit: str, value: float, half_width: float | None, text: str) -> None:
+    assert UNITS[unit].text(value, half_width) == text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from profiler.comparison.paired import SLOW_CALLS
 from profiler.comparison.result import CellComparison, RunComparison
-from profiler.metrics import Change
+from profiler.metrics import LATENCY, Change
 from profiler.report.comparison.words import change_text, ratio_text, share_text
 from profiler.report.table import Table
 from profiler.results.statistics import relative_half_width
-from profiler.units import seconds_text, significant
+from profiler.units import significant
 
 SAME = 0.01  # memory and energy that differ by less are called the same
 
@@ -74,7 +74,7 @@ def _latency(cell: CellComparison, side: int) -> str:
     if value is None:
         return "n/a"
     half = relative_half_width(value, cell.latency_ci95[side])
-    return seconds_text(value) + ("" if half is None else f" ±{share_text(half).replace(' ', '')}")
+    return LATENCY.text(value, half) + ("" if half is None else f" ±{share_text(half).replace(' ', '')}")
 
 
 def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Table | None:

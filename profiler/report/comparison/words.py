@@ -7,8 +7,8 @@ from typing import Any
 
 from profiler.comparison.differences import Difference
 from profiler.comparison.result import CellComparison, Comparison, Ratio, RunComparison, RunName, Speed, Verdict
-from profiler.metrics import Change
-from profiler.units import bytes_text, seconds_text, significant
+from profiler.metrics import METRICS, Change
+from profiler.units import significant
 
 WORDS: tuple[Verdict, ...] = ("slower", "faster", "same", "unclear")
 GUIDE = "docs/comparing.md"
@@ -111,27 +111,15 @@ def share_text(share: float) -> str:
 
 def change_text(change: Change) -> str:
     """'12.3 MB to 4.1 MB (x0.33)'."""
-    before, after = (value_text(value, change.unit) for value in (change.before, change.after))
+    metric = METRICS[change.metric]
+    before, after = (metric.text(value, absent="not measured") for value in (change.before, change.after))
     text = f"{before}, unchanged" if change.before == change.after else f"{before} to {after}"
     if change.ratio is not None and change.before != change.after:
         text += f" (x{significant(change.ratio, 3)})"
     if change.before_ci95 and change.after_ci95:
-        ends = [f"{low:.1%} to {high:.1%}" for low, high in (change.before_ci95, change.after_ci95)]
+        ends = [f"{metric.number(low)} to {metric.text(high)}" for low, high in (change.before_ci95, change.after_ci95)]
         text += f"; 95 % CI {ends[0]}, then {ends[1]}"
     return text + (f"; {change.remark}" if change.remark else "")
-
-
-def value_text(value: float | None, unit: str) -> str:
-    if value is None:
-        return "not measured"
-    if unit == "bytes":
-        return bytes_text(value)
-    if unit == "fraction":
-        return f"{value:.2%}"
-    if unit == "s":
-        return seconds_text(value)
-    number = f"{value:,.0f}" if value == int(value) and abs(value) >= 1000 else significant(value, 3)
-    return f"{number} {unit}".strip()
 
 
 def differences_text(differences: list[Difference]) -> list[str]:

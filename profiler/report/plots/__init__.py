@@ -8,14 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+from profiler.metrics import LATENCY, RTF, RTFX
 from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtf, throughput, tradeoff, variants
 from profiler.results.types import Results
 
 # In reading order, each with what it shows, for readers who do not see it.
 PLOTS: dict[ModuleType, str] = {
-    rtf: "Real-time factor over the length of the audio",
-    latency: "Latency of one call over the length of the audio",
-    throughput: "Throughput over the batch size",
+    rtf: f"{RTF.title} over the length of the audio",
+    latency: f"{LATENCY.title} over the length of the audio",
+    throughput: f"{RTFX.title} over the batch size",
     memory: "Peak memory over the length of the audio, with a fit and the machine's limit",
     variants: "Cost of each variant relative to the first",
     tradeoff: "Error of each variant over what it costs, with the Pareto front",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from profiler.metrics import LATENCY
 from profiler.report.breakdown import label_rows, largest
 from profiler.report.names import name_of
 from profiler.report.plots.bars import ROW, THICKNESS, draw_stacked, left_for, name_rows
@@ -18,7 +19,6 @@ MOST_LABELS = 20
 NAMED_SHARE = 0.01  # of a call, below which a label goes to the others
 LEAST_LEFT = 1e-6  # of the longest call: less than that is rounding
 NOTHING = {"own_s": 0.0}
-MS = 1e3
 
 Label = tuple[str, str]  # name and phase
 
@@ -34,7 +34,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     note = f"{name_of(results, variants)}; {places}; share of the call on each bar"
     path = folder / NAME
     rows = variants if len(cells) > 1 else [_text(label) for label in _labels(cells, MOST_LABELS)]
-    title, x = "Where the time of a call goes", "self time, ms per call"
+    title, x = "Where the time of a call goes", f"self time, {LATENCY.shown.name} per call"
     with figure(path, title, x, "", note, left_for(rows), ROW * len(rows)) as axes:
         if len(cells) > 1:
             draw_stacked(axes, _parts(cells))
@@ -48,7 +48,7 @@ def _draw_bars(axes: Any, cell: CellResult) -> None:
     """Labels below one another, in the model's order."""
     rows = _rows(cell)
     shown = [rows[label] for label in _labels([cell], MOST_LABELS)]
-    lengths = [row["own_s"] * MS for row in shown]
+    lengths = [row["own_s"] / LATENCY.shown.scale for row in shown]
     axes.barh(range(len(shown)), lengths, height=THICKNESS, color=COLOURS[0])
     for place, (row, length) in enumerate(zip(shown, lengths, strict=True)):
         share = f"{row['own_share']:.1%}"
@@ -59,8 +59,11 @@ def _draw_bars(axes: Any, cell: CellResult) -> None:
 def _parts(cells: list[CellResult]) -> dict[str, list[float]]:
     """The costliest labels of several variants, and what is left of each call."""
     labels = _labels(cells, len(COLOURS) - 1, least=NAMED_SHARE)
-    parts = {_text(label): [_rows(cell).get(label, NOTHING)["own_s"] * MS for cell in cells] for label in labels}
-    wholes = [sum(row["own_s"] for row in _rows(cell).values()) * MS for cell in cells]
+    parts = {
+        _text(label): [_rows(cell).get(label, NOTHING)["own_s"] / LATENCY.shown.scale for cell in cells]
+        for label in labels
+    }
+    wholes = [sum(row["own_s"] for row in _rows(cell).values()) / LATENCY.shown.scale for cell in cells]
     others = [whole - sum(lengths[place] for lengths in parts.values()) for place, whole in enumerate(wholes)]
     return parts | ({OTHERS: others} if max(others) > max(wholes) * LEAST_LEFT else {})
 

@@ -6,12 +6,13 @@ marker is a figure that is not stable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from profiler.metrics import Metric
 from profiler.report.names import name_of
 from profiler.report.plots.style import HEIGHT, PANEL_HEIGHT, PAPER, look, panels, ticks_at
 from profiler.results.types import CellResult, Results
@@ -34,13 +35,13 @@ class Value:
     high: float
 
     @classmethod
-    def of(cls, value: float, ci95: tuple[float, float] | None, factor: float) -> Value:
-        """`ci95` is in the unit that `factor` turns into the value's."""
-        low, high = ci95 if ci95 is not None else (value / factor, value / factor)
-        return cls(value, low * factor, high * factor)
-
-
-Measured = Callable[[CellResult], Value | None]
+    def of(cls, metric: Metric, cell: CellResult) -> Value | None:
+        """In the unit that people read; None where there is nothing above 0."""
+        value = metric.in_cell(cell)
+        if not value or value < 0:
+            return None
+        ends = (metric.ci95(cell) if metric.ci95 else None) or (value, value)
+        return cls(*(each / metric.shown.scale for each in (value, *ends)))
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Sheet:
     curves: list[list[Curve]]
     note: str
     along: Along
+    metric: Metric
+
+    @property
+    def title(self) -> str:
+        return f"{self.metric.title} over the {'length of the audio' if self.along == 'seconds' else 'batch size'}"
 
     @property
     def xs(self) -> list[float]:
@@ -87,9 +93,9 @@ class Sheet:
         return [value for panel in self.curves for curve in panel for value in curve.values]
 
 
-def sheet_of(results: Results, measured: Measured, along: Along) -> Sheet | None:
+def sheet_of(results: Results, metric: Metric, along: Along) -> Sheet | None:
     """The panels and curves of a run; None with fewer than two places to draw a line between."""
-    points = [(cell, value) for cell in results.cells if (value := measured(cell)) is not None]
+    points = [(cell, value) for cell in results.cells if (value := Value.of(metric, cell)) is not None]
     variants = [name for name in results.variants if any(cell.variant == name for cell, _ in points)]
     if len({_x(cell, along) for cell, _ in points}) < 2:
         return None
@@ -106,17 +112,17 @@ def sheet_of(results: Results, measured: Measured, along: Along) -> Sheet | None
         found = [[_curve(points, name, x, along, n, name) for n, name in enumerate(variants)] for x in shown]
         curves = [[curve for curve in panel if curve.xs] for panel in found]
         names = [_name(x, along) for x in shown]
-    return Sheet(names, curves, note, along)
+    return Sheet(names, curves, note, along, metric)
 
 
 @contextmanager
-def drawn(sheet: Sheet, path: Path, title: str, y: str, fitted: bool = False) -> Iterator[list[Any]]:
+def drawn(sheet: Sheet, path: Path, fitted: bool = False) -> Iterator[list[Any]]:
     """Axes with the curves on them, to which a plot adds its lines. `fitted`: points alone, the lines are a fit."""
     x = SECONDS if sheet.along == "seconds" else BATCH
     note = sheet.note if fitted else f"{sheet.note}; bars: 95 % CI"
     note += f"; {HOLLOW}" if sheet.has_unstable and not fitted else ""
     height = HEIGHT if len(sheet.names) == 1 else PANEL_HEIGHT
-    with panels(path, title, x, y, sheet.names, note, height=height) as all_axes:
+    with panels(path, sheet.title, x, sheet.metric.head, sheet.names, note, height=height) as all_axes:
         for axes, curves in zip(all_axes, sheet.curves, strict=True):
             axes.set_xscale("log")
             for curve in curves:

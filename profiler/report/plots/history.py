@@ -9,20 +9,17 @@ from pathlib import Path
 from profiler.history.series import Asked, Series
 from profiler.report.history import shift_text
 from profiler.report.plots.style import figure, look
-from profiler.units import GB, MB
 
 MOST_CHARACTERS = 60  # of all labels of the axis together
 NOTE = "Bars: 95 % CI. Bands: the level of each stretch; dotted: where it shifted."
-UNITS = {"s": (1e-3, "ms"), "J": (1.0, "J"), "fraction": (0.01, "%"), "": (1.0, "")}
 
 
 def draw_history(series: list[Series], asked: Asked, title: str, path: Path) -> list[Path]:
     """path.png and path.svg."""
     labels = _labels(series, asked)
     places = {label: number for number, label in enumerate(labels)}
-    scale, unit = _unit(series, asked)
-    y = f"{asked.metric.title}, {unit}" if unit else asked.metric.title
-    with figure(path, title, "commit" if asked.by == "commit" else "date of the run", y, NOTE) as axes:
+    scale = asked.metric.shown.scale
+    with figure(path, title, "commit" if asked.by == "commit" else "date of the run", asked.metric.axis, NOTE) as axes:
         for number, each in enumerate(series):
             style = look(number)
             x = [places[point.label] for point in each.points]
@@ -66,10 +63,3 @@ def _short(labels: list[str], asked: Asked) -> list[str]:
     shorter = [label[5:] if len({label[:4] for label in labels}) == 1 else label for label in labels]
     days = [label.split()[0] for label in shorter]
     return days if len(set(days)) == len(days) else shorter
-
-
-def _unit(series: list[Series], asked: Asked) -> tuple[float, str]:
-    if asked.metric.unit != "bytes":
-        return UNITS[asked.metric.unit]
-    largest = max(point.value for each in series for point in each.points)
-    return (GB, "GB") if largest >= GB else (MB, "MB")

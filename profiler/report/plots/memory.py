@@ -10,30 +10,31 @@ from typing import Any
 import numpy as np
 
 from profiler.measure.fit import SurfaceFit, fit_surface
+from profiler.metrics import METRICS, PEAK, Metric
 from profiler.report.plots.curves import Curve, Value, drawn, sheet_of
 from profiler.report.plots.style import look, mark_level
-from profiler.results.types import CellResult, Results
-from profiler.units import GB, bytes_text, parse_bytes
+from profiler.results.types import Results
+from profiler.units import bytes_text, parse_bytes
 
 NAME = "memory"
 STEPS = 40
+DEVICE = METRICS["device"]
 FARTHEST = 4.0  # times the longest audio: as far as the tables trust the fit
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """memory.png and .svg; nothing where only one length was measured."""
-    on_device = any(cell.peak_memory_bytes and cell.peak_memory_bytes.device for cell in results.cells)
-    sheet = sheet_of(results, device_memory_of if on_device else process_memory_of, "seconds")
+    on_device = any(DEVICE.in_cell(cell) for cell in results.cells)
+    metric = DEVICE if on_device else PEAK
+    sheet = sheet_of(results, metric, "seconds")
     if sheet is None:
         return []
     limit = _device_limit(results) if on_device else _machine_limit(results)
-    fits = {variant: _fit(results, variant, on_device) for variant in results.variants}
+    fits = {variant: _fit(results, variant, metric) for variant in results.variants}
     if any(fits.values()):
         sheet = replace(sheet, note=f"{sheet.note}; lines: a fit, dotted beyond what was measured")
     path = folder / NAME
-    where = "on the device" if on_device else "of the process"
-    title = f"Peak memory {where} over the length of the audio"
-    with drawn(sheet, path, title, "peak memory, GB", fitted=True) as all_axes:
+    with drawn(sheet, path, fitted=True) as all_axes:
         shortest, longest = sheet.xs[0], sheet.xs[-1]
         all_axes[0].set_xlim(shortest / 1.1, longest * FARTHEST)
         all_axes[0].set_yscale("log")
@@ -43,30 +44,15 @@ def draw(results: Results, folder: Path) -> list[Path]:
             for curve in curves:
                 _draw_fit(axes, curve, fits[curve.variant], longest)
             if limit:
-                mark_level(axes, limit, f"this machine: {bytes_text(limit * GB)}")
+                mark_level(axes, limit, f"this machine: {bytes_text(limit * metric.shown.scale)}")
     return [path.with_suffix(".png"), path.with_suffix(".svg")]
 
 
-def process_memory_of(cell: CellResult) -> Value | None:
-    memory = cell.peak_memory_bytes
-    return _gigabytes(memory.process) if memory and memory.process else None
-
-
-def device_memory_of(cell: CellResult) -> Value | None:
-    memory = cell.peak_memory_bytes
-    return _gigabytes(memory.device) if memory and memory.device else None
-
-
-def _gigabytes(count: int) -> Value:
-    return Value(count / GB, count / GB, count / GB)
-
-
-def _fit(results: Results, variant: str, on_device: bool) -> SurfaceFit | None:
-    memory = device_memory_of if on_device else process_memory_of
+def _fit(results: Results, variant: str, metric: Metric) -> SurfaceFit | None:
     points = [
         (cell.seconds, cell.batch_size, value.value)
         for cell in results.cells
-        if cell.variant == variant and (value := memory(cell)) is not None
+        if cell.variant == variant and (value := Value.of(metric, cell)) is not None
     ]
     return fit_surface(points)
 
@@ -86,12 +72,12 @@ def _draw_fit(axes: Any, curve: Curve, fit: SurfaceFit | None, longest: float) -
 
 def _machine_limit(results: Results) -> float | None:
     limit = results.environment.memory_limit_bytes or results.environment.memory_bytes
-    return float(limit) / GB if limit else None
+    return float(limit) / PEAK.shown.scale if limit else None
 
 
 def _device_limit(results: Results) -> float | None:
     """What the first GPU has, as its driver writes it: '24576 MiB'."""
     try:
-        return parse_bytes(str(results.environment.gpu[0].memory)) / GB
+        return parse_bytes(str(results.environment.gpu[0].memory)) / DEVICE.shown.scale
     except (KeyError, IndexError, TypeError, ValueError):
         return None

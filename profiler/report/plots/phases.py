@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.metrics import LATENCY, METRICS, PHASES
 from profiler.report.names import name_of
 from profiler.report.plots.bars import ROW, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import figure
-from profiler.report.training import PHASES
 from profiler.results.types import CellResult, Results
 
 NAME = "phases"
 MOST_CELLS = 24
-MS = 1e3
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
@@ -27,8 +26,8 @@ def draw(results: Results, folder: Path) -> list[Path]:
     note = f"{name_of(results, variants)}; audio x batch; median of each phase, and its share of them"
     path = folder / NAME
     title = "Training step by phase"
-    with figure(path, title, "ms per step", "", note, left_for(names), ROW * len(names)) as axes:
-        draw_stacked(axes, {phase: [_ms(cell, phase) for cell in shown] for phase in PHASES})
+    with figure(path, title, f"{LATENCY.shown.name} per step", "", note, left_for(names), ROW * len(names)) as axes:
+        draw_stacked(axes, {phase: [_length(cell, phase) for cell in shown] for phase in PHASES})
         name_rows(axes, names)
     return [path.with_suffix(".png"), path.with_suffix(".svg")]
 
@@ -37,6 +36,5 @@ def _name(cell: CellResult, several: bool) -> str:
     return f"{cell.variant}, {cell.place}" if several else cell.place
 
 
-def _ms(cell: CellResult, phase: str) -> float:
-    phases = (cell.training.phases if cell.training else None) or {}
-    return phases[phase].median_s * MS if phase in phases else 0.0
+def _length(cell: CellResult, phase: str) -> float:
+    return float(METRICS[phase].in_cell(cell) or 0.0) / LATENCY.shown.scale

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from profiler.metrics import METRICS
 from profiler.report.names import name_of
 from profiler.report.plots.style import figure, look
 from profiler.results.types import Operations, Results
 
 NAME = "roofline"
+ACHIEVED = METRICS["achieved"]
 WIDEST = 4.0  # how far the roof is drawn beyond the points, as a factor
 
 
@@ -24,7 +26,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     path = folder / NAME
     title = "Achieved arithmetic against the machine's measured peak (float32)"
     note = name_of(results, [name for name in results.variants if any(variant == name for variant, *_ in points)])
-    with figure(path, title, "FLOP per byte that operators read and write", "GFLOP/s", note) as axes:
+    with figure(path, title, "FLOP per byte that operators read and write", ACHIEVED.axis, note) as axes:
         ridge = peak / bandwidth
         axes.plot([low, ridge, high], [low * bandwidth, peak, peak], color="black", linewidth=1.2)
         axes.annotate(f"{peak:.0f} GFLOP/s", (high, peak), ha="right", va="bottom", fontsize=9)

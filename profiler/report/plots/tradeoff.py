@@ -6,20 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from profiler.metrics import METRICS
 from profiler.report.names import name_of
 from profiler.report.plots.style import figure, look
 from profiler.report.tradeoff import COSTS, Point, front, points_of
 from profiler.results.types import Results
-from profiler.units import MB
 
 NAME = "tradeoff"
 LEAST = 2  # points; one alone trades nothing
-ERRORS = {"wer": "Word error rate, %", "cer": "Character error rate, %"}
-AXES = {
-    "rtf": ("Real-time factor over the data set", 1.0),
-    "memory": ("Peak memory of the process, MB", MB),
-    "size": ("Size of the saved state, MB", MB),
-}
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
@@ -45,11 +39,11 @@ def draw_points(
 
 
 def _draw_one(points: list[Point], path: Path, cell: str | None, error: str, cost: str, note: str) -> list[Path]:
-    label, unit = AXES[cost]
+    label, unit = COSTS[cost].axis, COSTS[cost].shown.scale
     label += f" (cell {cell})" if cost == "memory" and cell else ""
     best = front(points, cost, error)
-    title = f"Error and {COSTS[cost]}: the lower left is best; filled: on the Pareto front"
-    with figure(path, title, label, ERRORS[error], note) as axes:
+    title = f"Error and {COSTS[cost].short}: the lower left is best; filled: on the Pareto front"
+    with figure(path, title, label, METRICS[error].axis, note) as axes:
         for number, point in enumerate(points):
             _put(axes, point, number, error, cost, unit, filled=point in best)
         steps = [((point.cost(cost) or 0.0) / unit, _rate(point, error)) for point in best]
@@ -67,7 +61,7 @@ def _put(axes: Any, point: Point, number: int, error: str, cost: str, unit: floa
     rate = point.error(error)
     x, y = (point.cost(cost) or 0.0) / unit, _rate(point, error)
     if rate and rate.ci95:
-        low, high = (100 * value for value in rate.ci95)
+        low, high = (value / METRICS[error].shown.scale for value in rate.ci95)
         axes.vlines(x, low, high, color=colour, linewidth=0.8, alpha=0.6, zorder=2)
     axes.plot(
         x,
@@ -83,4 +77,4 @@ def _put(axes: Any, point: Point, number: int, error: str, cost: str, unit: floa
 def _rate(point: Point, error: str) -> float:
     rate = point.error(error)
     assert rate is not None
-    return 100 * rate.value
+    return rate.value / METRICS[error].shown.scale

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import geometric_mean
 
+from profiler.metrics import LATENCY, METRICS, PEAK, SIZE
 from profiler.report.names import name_of
 from profiler.report.plots.bars import left_for, name_rows
 from profiler.report.plots.style import GREY, figure, look
-from profiler.report.variants import Value, latency_value, process_value, ratios
-from profiler.results.types import CellResult, Results
+from profiler.report.variants import ratios
+from profiler.results.types import Results
 
 NAME = "variants"
+SHOWN = (LATENCY, PEAK, SIZE, METRICS["energy"])
 ROW = 0.5  # inches
 APART = 0.17  # of a row, between the marks of two quantities
 
@@ -19,41 +21,29 @@ APART = 0.17  # of a row, between the marks of two quantities
 def draw(results: Results, folder: Path) -> list[Path]:
     """variants.png and .svg; nothing where there is one variant, or none has a cell in common with the first."""
     first, *others = results.variants or [""]
-    names = [name for name in others if ratios(results, name, latency_value)]
+    names = [name for name in others if ratios(results, name, LATENCY)]
     if not names:
         return []
     path = folder / NAME
     title = f"Cost of each variant relative to {first}"
     note = name_of(results, [first, *names])
-    if len(ratios(results, names[0], latency_value)) > 1:
+    if len(ratios(results, names[0], LATENCY)) > 1:
         note += "; geometric mean over cells, small dots: latency of each cell"
     with figure(path, title, f"times the figure of {first}", "", note, left_for(names), ROW * len(names)) as axes:
         axes.axvline(1.0, color=GREY, linewidth=1.0)
         seen = [1.0]
-        quantities = _quantities(results)
-        for number, (quantity, value) in enumerate(quantities.items()):
-            found = [ratios(results, name, value) for name in names]
+        for number, metric in enumerate(SHOWN):
+            found = [ratios(results, name, metric) for name in names]
             style = look(number) | {"linestyle": "none"}
-            above = (number - (len(quantities) - 1) / 2) * APART
+            above = (number - (len(SHOWN) - 1) / 2) * APART
             if number == 0:
                 dots = [(ratio, place + above) for place, each in enumerate(found) for ratio in each]
                 axes.plot(*zip(*dots, strict=True), ".", color=style["color"], markersize=2.5)
             means = [(geometric_mean(each), place + above) for place, each in enumerate(found) if each]
             if means:
-                axes.plot(*zip(*means, strict=True), label=quantity, markersize=6, **style)
+                axes.plot(*zip(*means, strict=True), label=metric.short, markersize=6, **style)
             seen += [ratio for each in found for ratio in each]
         axes.set_xscale("log")
         axes.set_xlim(min(seen) / 1.15, max(seen) * 1.15)
         name_rows(axes, names)
     return [path.with_suffix(".png"), path.with_suffix(".svg")]
-
-
-def _quantities(results: Results) -> dict[str, Value]:
-    def size(cell: CellResult) -> float | None:
-        model = results.model(cell.variant)
-        return model.size_bytes.total if model and cell.latency_s else None
-
-    def energy(cell: CellResult) -> float | None:
-        return cell.energy_j.per_call if cell.energy_j else None
-
-    return {"latency": latency_value, "peak memory": process_value, "size of the model": size, "energy": energy}

@@ -119,7 +119,7 @@ def test_the_summary_answers_the_three_questions() -> None:
     assert "a/b (1,000,000 parameters, random weights) on Some CPU, 4 threads" in said
     assert "faster than real time in all 6 cells" in said
     assert "one call of 1 s x 1 takes 100 ms" in said
-    assert "peak memory 1.01 GB to 1.20 GB" in said
+    assert "peak memory 1,010 MB to 1,200 MB" in said
     assert said.endswith("All figures are stable.")
 
 

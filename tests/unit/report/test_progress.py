@@ -45,7 +45,7 @@ def test_a_cell_has_a_line_when_it_has_its_first_figure(clock: Clock) -> None:
     lines.cell(CELL, 0, 130.0)
     lines.cell_done(ok(1, 1, 0.1), 0)
     assert said(lines) == [
-        "[1/20, 1:15, about 2:10 left] float32 1 s x 1: RTF 0.100, 100 ms per call (10 calls), 1.00 GB"
+        "[1/20, 1:15, about 2:10 left] float32 1 s x 1: RTF 0.100, 100 ms per call (10 calls), 1,000 MB"
     ]
 
 

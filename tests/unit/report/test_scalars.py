@@ -36,14 +36,14 @@ def test_there_is_a_curve_over_seconds_for_each_batch_size_and_the_other_way(tmp
         "RTF over seconds of audio/batch 4",
         "RTF over batch size/1 s",
         "RTF over batch size/5 s",
-        "Peak memory in GB over seconds of audio/batch 1",
-        "Peak memory in GB over seconds of audio/batch 4",
-        "Peak memory in GB over batch size/1 s",
-        "Peak memory in GB over batch size/5 s",
+        "peak memory, MB over seconds of audio/batch 1",
+        "peak memory, MB over seconds of audio/batch 4",
+        "peak memory, MB over batch size/1 s",
+        "peak memory, MB over batch size/5 s",
     }
     assert points(read_back, "RTF over seconds of audio/batch 4") == [(1, 0.2), (5, 0.4)]
     assert points(read_back, "RTF over batch size/5 s") == [(1, 0.3), (4, 0.4)]
-    assert points(read_back, "Peak memory in GB over seconds of audio/batch 1") == [(1, 1.0), (5, 2.0)]
+    assert points(read_back, "peak memory, MB over seconds of audio/batch 1") == [(1, 1000.0), (5, 2000.0)]
 
 
 def test_fractions_of_seconds_keep_their_places(tmp_path: Path) -> None:

@@ -218,8 +218,8 @@ def test_a_first_variant_without_figures_leaves_no_ratio() -> None:
 
 def test_memory_is_in_decimal_units() -> None:
     text = render(results(ok(1, 1, 0.1, memory=1_234_567_890)))
-    assert table(text, "Peak memory of the process")[1][1] == "1.23 GB"
-    assert table(text, "Peak memory of the call's tensors")[1][1] == "12.3 MB"
+    assert table(text, "Peak memory of the process, in MB")[1][1] == "1,230"
+    assert table(text, "Peak memory of the call's tensors, in MB")[1][1] == "12.3"
 
 
 def test_latency_is_in_milliseconds() -> None:
@@ -229,8 +229,8 @@ def test_latency_is_in_milliseconds() -> None:
 def test_what_a_further_second_costs() -> None:
     """A fixed 10 ms and 100 ms a second."""
     cells = [ok(seconds, 1, (0.01 + 0.1 * seconds) / seconds) for seconds in (1, 2, 4, 8)]
-    rows = table(render(results(*cells)), "What a call costs over its length")
-    assert rows[1] == ["1", "10.0 ms", "100 ms", "not seen"]
+    rows = table(render(results(*cells)), "What a call costs over its length, in ms")
+    assert rows[1] == ["1", "10.0", "100", "not seen"]
 
 
 def test_where_the_quadratic_part_sets_in() -> None:

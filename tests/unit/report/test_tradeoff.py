@@ -37,7 +37,7 @@ def test_who_has_no_error_rate_or_heard_less_is_on_no_front() -> None:
     assert table is not None
     assert [row[1] for row in table.rows] == ["random weights", "0.00", "10.00"]
     assert [row[-1] for row in table.rows] == ["", "", "RTF, peak memory, size"]
-    assert any("half: of 25 utterances, where others transcribed" in remark for remark in table.remarks)
+    assert any("half: of 25 utterances, where others transcribed 50" in remark for remark in table.remarks)
 
 
 def test_without_any_error_rate_there_is_no_trade_off() -> None:

@@ -62,8 +62,8 @@ def test_the_ratio_is_of_the_right_one_to_the_left_one() -> None:
 
 def test_memory_is_marked_beyond_what_processes_vary_by() -> None:
     small, same, large = ok(1, 1, 0.1), ok(1, 1, 0.1, memory=1_010_000_000), ok(1, 1, 0.1, memory=1_100_000_000)
-    assert mark(small, same, "process") == "same"
-    assert mark(small, large, "process") == "more"
+    assert mark(small, same, "memory") == "same"
+    assert mark(small, large, "memory") == "more"
     assert mark(small, large, "tensors") == "more"
 
 

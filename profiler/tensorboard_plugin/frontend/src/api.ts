@@ -8,22 +8,23 @@ export type Values = Record<string, string | number | undefined | null>;
 
 export interface RunEntry { name: string; kind: "run" | "traces"; changed: number }
 export interface Runs { folder: string; runs: RunEntry[] }
+/** Texts and titles are those of `report`: profiler/metrics.py writes them. The title of a grid has the unit of its texts. */
 export interface Figure { value: number | null; text: string }
+export interface GridOf { key: string; title: string; timed: boolean }
 export interface Cell {
   label: string; seconds: number; batch_size: number; status: "ok" | "skipped" | "failed"; reason: string | null;
-  verdict: "stable" | "unstable" | null; verdict_reasons: string[]; half_width: number | null; calls: number | null; rounds: number | null;
-  timed_region: string | null; breakdown: boolean; macs: number | null; figures: Record<string, Figure>; traces?: string[];
+  verdict: "stable" | "unstable" | null; verdict_reasons: string[]; half_width: number | null;
+  timed_region: string | null; breakdown: boolean; facts: [string, string][]; figures: Record<string, Figure>; traces?: string[];
 }
 export interface Model {
-  source: string; type: string; weights: string | null; output: string | null; notes: string[];
-  parameters: number | null; size_bytes: number | null;
+  source: string; type: string; weights: string | null; output: string | null; notes: string[]; about: string[];
 }
 export interface Variant { name: string; model: Model | null; cells: Cell[] }
 export interface Run {
   name: string; kind: "run"; stamp: string; unchanged?: boolean; problem: string | null;
   run: { id: string; recipe: string; command: string; started: string; finished: string | null; status: string; notes: string[] };
   machine: Record<string, unknown>;
-  grids: { key: string; title: string }[];
+  grids: GridOf[];
   variants: Variant[];
   planned: { seconds: number[]; batch_sizes: number[] };
   datasets: string[];

@@ -8,7 +8,6 @@ import { Chooser, RunChooser } from "./chooser";
 import { Grids, SideBySideGrids } from "./grid";
 import { Answer, Guard, Message, Remarks } from "./parts";
 import { useDark } from "./theme";
-import { bytesText, countText } from "./units";
 
 const LOOK_AGAIN = 4_000; // milliseconds: a run that is going on writes after every cell
 const CALM = 20_000;
@@ -125,8 +124,7 @@ function Summary(props: { run: Run; variant: Variant }) {
   const { run, machine } = props.run;
   const { model } = props.variant;
   return <div class="summary">
-    <p><strong>{model?.source ?? run.recipe}</strong>{model && <> {model.type}{model.parameters !== null && `, ${countText(model.parameters)} parameters`}
-      {model.size_bytes !== null && `, ${bytesText(model.size_bytes)}`}{model.weights && <>, <span class={`badge ${model.weights}`} data-weights={model.weights}>{model.weights} weights</span></>}</>}
+    <p><strong>{model?.source ?? run.recipe}</strong>{model && <> {model.type}{model.about.map((text) => `, ${text}`)}{model.weights && <>, <span class={`badge ${model.weights}`} data-weights={model.weights}>{model.weights} weights</span></>}</>}
       {" "}<span class={`badge ${run.status}`} data-status={run.status}>{run.status}</span></p>
     <p class="hint">{[run.started, machine.cpu, machine.threads && `${machine.threads} threads`, machine.os].filter(Boolean).join(" · ")}</p>
     {model?.weights === "random" && <p class="hint">Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing.</p>}

@@ -5,7 +5,7 @@ import { type JoinedRow, type Row, type TableOf, type Values, useAnswer } from "
 import type { Show, Shown } from "./address";
 import { Answer, MARKS, MarkOf, Message, Remarks } from "./parts";
 import { type Column, DataTable } from "./table";
-import { bytesText, countText, msText, percentText, ratioText, significant } from "./units";
+import { countText, mbText, msText, percentText, ratioText, significant } from "./units";
 
 const GIGA = 1e9;
 
@@ -21,7 +21,7 @@ function columnsOf(rows: Row[], by: string): Column<Row>[] {
     { key: "own_share", title: "self share", numeric: true, bar: true, value: (row) => row.own_share, text: (row) => percentText(row.own_share!) },
     has("s_per_second_of_audio") && { key: "s_per_second_of_audio", title: "ms per s of audio", numeric: true, value: (row) => row.s_per_second_of_audio, text: (row) => msText(row.s_per_second_of_audio!) },
     has("device_s") && { key: "device_s", title: "on device, ms", numeric: true, value: (row) => row.device_s, text: (row) => msText(row.device_s!) },
-    has("memory_bytes") && { key: "memory_bytes", title: "memory", numeric: true, value: (row) => row.memory_bytes, text: (row) => bytesText(row.memory_bytes!) },
+    has("memory_bytes") && { key: "memory_bytes", title: "memory, MB", numeric: true, value: (row) => row.memory_bytes, text: (row) => mbText(row.memory_bytes!) },
     has("macs") && { key: "macs", title: "GMAC", hint: "multiply-adds, in thousand millions", numeric: true, value: (row) => row.macs, text: (row) => (row.macs ? significant(row.macs / GIGA) : "0") },
   ];
   return columns.filter((column) => column !== false);
@@ -38,8 +38,8 @@ const JOINED: Column<JoinedRow>[] = [
   { key: "right_own", title: "right self, ms", numeric: true, value: (row) => row.right_own_s, text: (row) => msText(row.right_own_s!) },
   { key: "left_calls", title: "left calls", numeric: true, value: (row) => row.left?.calls, text: (row) => countText(row.left!.calls!) },
   { key: "right_calls", title: "right calls", numeric: true, value: (row) => row.right?.calls, text: (row) => countText(row.right!.calls!) },
-  { key: "left_memory", title: "left memory", numeric: true, value: (row) => row.left?.memory_bytes, text: (row) => bytesText(row.left!.memory_bytes!) },
-  { key: "right_memory", title: "right memory", numeric: true, value: (row) => row.right?.memory_bytes, text: (row) => bytesText(row.right!.memory_bytes!) },
+  { key: "left_memory", title: "left memory, MB", numeric: true, value: (row) => row.left?.memory_bytes, text: (row) => mbText(row.left!.memory_bytes!) },
+  { key: "right_memory", title: "right memory, MB", numeric: true, value: (row) => row.right?.memory_bytes, text: (row) => mbText(row.right!.memory_bytes!) },
 ];
 
 interface BreakdownProps { by: string; values: Values; paired: boolean; shown: Shown; show: Show; again: unknown }

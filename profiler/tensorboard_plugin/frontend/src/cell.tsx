@@ -1,13 +1,13 @@
 // One cell, or two side by side: figures, then tabs with tables, memory and trace.
 
-import type { Cell, Pair, Values } from "./api";
+import type { Cell, GridOf, Pair, Values } from "./api";
 import type { Show, Shown } from "./address";
 import { Breakdown } from "./breakdown";
 import { Chooser } from "./chooser";
 import { Memory } from "./memory";
 import { Guard, MarkOf, Message, Tabs } from "./parts";
 import { Timeline } from "./timeline";
-import { countText, percentText, ratioText, significant } from "./units";
+import { percentText, ratioText } from "./units";
 
 const TABS = [
   { key: "label", title: "Labels" }, { key: "module", title: "Modules" }, { key: "operator", title: "Operators" },
@@ -22,21 +22,13 @@ export interface Side { run: string; variant: string; cell: Cell }
 export function Figures(props: { cell: Cell }) {
   const { cell } = props;
   if (cell.status !== "ok") return <Message kind={cell.status === "failed" ? "error" : "note"}>{cell.status}: {cell.reason ?? "no reason was recorded"}</Message>;
-  const figure = (key: string) => cell.figures[key].text;
   return <>
-    <dl class="figures">
-      <dt>real-time factor</dt><dd>{figure("rtf")}</dd>
-      <dt>latency</dt><dd>{figure("latency").replace(/^\S+/, "$& ms")}</dd>
-      <dt>process, at most</dt><dd>{figure("process")}</dd>
-      <dt>tensors, at most</dt><dd>{figure("tensors")}</dd>
-      {cell.macs !== null && <><dt>operations</dt><dd>{significant(cell.macs / 1e9)} GMAC</dd></>}
-      {cell.calls !== null && <><dt>timed calls</dt><dd>{countText(cell.calls)}{cell.rounds ? ` in ${cell.rounds} rounds` : ""}</dd></>}
-    </dl>
+    <dl class="figures">{cell.facts.map(([title, text]) => <><dt>{title}</dt><dd>{text}</dd></>)}</dl>
     {cell.verdict === "unstable" && <Message>Unstable: 95 % CI {cell.half_width === null ? "not known" : `±${percentText(cell.half_width)}`}. {cell.verdict_reasons.join(" ")}</Message>}
   </>;
 }
 
-function PairFigures(props: { pair: Pair; grids: { key: string; title: string }[] }) {
+function PairFigures(props: { pair: Pair; grids: GridOf[] }) {
   const { pair, grids } = props;
   return <table class="plain" data-pair>
     <thead><tr><th scope="col">figure</th><th scope="col">left</th><th scope="col">right</th><th scope="col">right / left</th></tr></thead>
@@ -47,7 +39,7 @@ function PairFigures(props: { pair: Pair; grids: { key: string; title: string }[
   </table>;
 }
 
-interface PanelProps { left: Side; right?: Side; pair?: Pair; grids: { key: string; title: string }[]; shown: Shown; show: Show; dark: boolean; again: unknown }
+interface PanelProps { left: Side; right?: Side; pair?: Pair; grids: GridOf[]; shown: Shown; show: Show; dark: boolean; again: unknown }
 
 export function CellPanel(props: PanelProps) {
   const { left, right, shown, show } = props;

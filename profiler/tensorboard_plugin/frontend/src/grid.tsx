@@ -49,7 +49,7 @@ const spoken = (cell: { seconds: number; batch_size: number }) => `${cell.second
 export function Grids(props: { run: Run; cells: Cell[]; chosen?: string; choose: (label: string) => void }) {
   const { seconds, batch_sizes } = props.run.planned;
   return <div class="grids">
-    {props.run.grids.map(({ key, title }) => {
+    {props.run.grids.map(({ key, title, timed }) => {
       const values = props.cells.map((cell) => cell.figures[key].value).filter((value) => value !== null);
       const place = scale(values);
       return <Grid title={title} name={key} seconds={seconds} batches={batch_sizes}
@@ -57,7 +57,6 @@ export function Grids(props: { run: Run; cells: Cell[]; chosen?: string; choose:
         draw={(cell, row, column) => {
           if (!cell) return <span class="absent">{props.run.run.status === "running" ? "not yet" : "–"}</span>;
           const { value, text } = cell.figures[key];
-          const timed = key === "rtf" || key === "latency";
           const unstable = timed && cell.verdict === "unstable";
           const why = cell.reason ?? (unstable ? cell.verdict_reasons.join(" ") : "");
           const classes = ["cell", cell.status, unstable && "unstable", key === "rtf" && (value ?? 0) > 1 && "slow"];

@@ -2,8 +2,9 @@
 
 export function significant(value: number, digits = 3): string {
   if (!value || !isFinite(value)) return String(value);
-  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toFixed(Math.min(decimals, 12));
+  const rounded = Number(value.toPrecision(digits)); // 9.999 becomes 10.0, not 10.00
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(rounded))));
+  return rounded.toFixed(Math.min(decimals, 12));
 }
 
 export function bytesText(count: number): string {
@@ -31,8 +32,13 @@ export function placeText(us: number, step: number): string {
   return `${(us / (unit as number)).toFixed(Math.min(decimals, 3))} ${name}`;
 }
 
-export function msText(seconds: number): string {
-  return seconds ? significant(seconds * 1e3) : "0";
+/** The figures of a row, in the units of profiler/units.py. */
+export const msText = (seconds: number) => grouped(seconds * 1e3);
+export const mbText = (bytes: number) => grouped(bytes / 1e6);
+
+/** Three significant digits, thousands apart: 1,230. */
+function grouped(value: number): string {
+  return Math.abs(value) < 999.5 ? significant(value) : Number(significant(value)).toLocaleString("en");
 }
 
 export function percentText(share: number): string {
