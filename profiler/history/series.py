@@ -13,7 +13,7 @@ from profiler.comparison.floor import floor_of
 from profiler.comparison.machine import threads_of
 from profiler.errors import UserError
 from profiler.history.shifts import COUNTED, LevelShift, level_shifts
-from profiler.metrics import Metric
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
 
 By = Literal["date", "commit"]

@@ -9,16 +9,42 @@ from __future__ import annotations
 import random
 import statistics
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profiler.measure.latency import CLOCK_DIGITS
+from profiler.results.metric import detail, of
 from profiler.results.statistics import percentiles
-from profiler.results.types import ChunkLatency
+from profiler.results.types import CellResult, ChunkLatency
 
 if TYPE_CHECKING:
     from profiler.models.model import Chunks
 
 KEPT_IN_ROUND = 1000  # enough for the 99th percentile in every round
+
+
+def _chunk_rtf(cell: CellResult) -> float | None:
+    return cell.chunks.median / cell.chunks.seconds if cell.chunks else None
+
+
+def _delay(cell: CellResult) -> float | None:
+    """From the first sound of a chunk to its result."""
+    chunks = cell.chunks
+    return chunks.seconds + chunks.lookahead_s + chunks.median if chunks else None
+
+
+_chunk = partial(of, "chunks")
+CHUNKS = (
+    detail("chunk", "chunk", "s", "chunk_s", _chunk("seconds")),
+    detail("lookahead", "lookahead", "s", "", _chunk("lookahead_s")),
+    detail("chunk_median", "median", "s", "chunk_latency_median_s", _chunk("median")),
+    detail("chunk_p90", "p90", "s", "", _chunk("percentiles", "p90")),
+    detail("chunk_p99", "p99", "s", "", _chunk("percentiles", "p99")),
+    detail("chunk_max", "max", "s", "chunk_latency_max_s", _chunk("max")),
+    detail("chunk_rtf", "RTF of a chunk", "", "", _chunk_rtf, time=True),
+    detail("chunks_late", "late", "share", "chunks_late_fraction", _chunk("over")),
+    detail("chunk_delay", "delay", "s", "", _delay),
+)
 
 
 @dataclass

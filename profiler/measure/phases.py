@@ -12,17 +12,23 @@ import statistics
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
-from profiler.results.types import Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
-from profiler.training.step import PHASES
+from profiler.results.metric import HIGHER, detail, of
+from profiler.results.types import PHASES, Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
 
 if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 SPAN = "phase: "  # before the name of a phase, in a trace
 Peaks = dict[str, dict[str, int | None]]  # phase -> what is measured -> bytes
+_training = partial(of, "training")
+TRAINING = (
+    *(detail(p, p, "s", f"{p}_median_s", _training("phases", p, "median_s")) for p in PHASES),
+    detail("frames", "frames per s", "", "frames_per_s", _training("frames_per_second"), **HIGHER),
+)
 NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from profiler.metrics import CHUNKS, LATENCY
+from profiler.measure.chunks import CHUNKS
+from profiler.metrics import LATENCY
 from profiler.report.table import Table, metric_table
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from profiler.metrics import BATCH, DATASET_RTF, UNSTABLE_MARK
+from profiler.metrics import BATCH, DATASET_RTF
 from profiler.report.table import Table
+from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import DatasetResult, Results
 from profiler.units import seconds_text, significant

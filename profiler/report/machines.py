@@ -13,8 +13,9 @@ from typing import Any
 from profiler.comparison.machine import readings, threads_of
 from profiler.errors import UserError, did_you_mean
 from profiler.history.series import machine_names
-from profiler.metrics import GRIDS, Metric
+from profiler.metrics import GRIDS
 from profiler.report.table import Table
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
 from profiler.units import bytes_text, significant
 

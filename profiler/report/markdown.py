@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler import messages
-from profiler.report.energy import energy_absent
+from profiler.measure.passes import PASSES
 from profiler.report.tables import build_tables
 from profiler.results.store import write_atomically
 from profiler.results.types import Results
@@ -37,13 +37,9 @@ def how_measured(results: Results) -> str:
         )
     if any(model.weights == "random" for model in results.models):
         lines.append(messages.RANDOM_WEIGHTS)
-    absent = energy_absent(results.cells)
-    if absent:
-        lines.append(f"Energy: unavailable; {absent.rstrip('.')}.")
-    for reason in dict.fromkeys(cell.operations_reason for cell in results.cells if cell.operations_reason):
-        lines.append(f"Operations: not counted; {reason}.")
-    for reason in dict.fromkeys(cell.breakdown_reason for cell in results.cells if cell.breakdown_reason):
-        lines.append(f"Breakdown: not measured; {reason}.")
+    for each in PASSES.values():
+        for reason in dict.fromkeys(filter(None, map(each.reason_of, results.cells))):
+            lines.append(f"{each.name.capitalize()}: {each.absent}; {reason.rstrip('.')}.")
     lines += results.run.notes
     return "\n".join(f"- {line}" for line in lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from profiler import messages
-from profiler.metrics import UNSTABLE_MARK
+from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult
 
 Text = Callable[[CellResult], str]

@@ -5,25 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.comparison.machine import threads_of
-from profiler.metrics import (
-    CALLS,
-    CER,
-    CHUNKS,
-    ENERGY,
-    LATENCY,
-    MEMORY,
-    OPERATIONS,
-    PARAMETERS,
-    RTF,
-    RTFX,
-    SIZE,
-    TRAINING,
-    WER,
-    Metric,
-    follow,
-)
+from profiler.metrics import CER, LATENCY, METRICS, PARAMETERS, RTF, RTFX, SIZE, WER
 from profiler.report.names import recipe_name
+from profiler.results.metric import Metric, follow
 from profiler.results.types import CellResult, Results
+
+FIRST = (RTF, RTFX, LATENCY)  # which have columns of their CI beside them
 
 
 def cell_rows(results: Results) -> list[dict[str, Any]]:
@@ -63,12 +50,9 @@ def _row(results: Results, cell: CellResult) -> dict[str, Any]:
         "verdict": cell.verdict,
         "verdict_reasons": " ".join(cell.verdict_reasons) or None,
         "stopped_by": cell.latency_s.stopped_by if cell.latency_s else None,
-        **figures(*CALLS, *MEMORY, *ENERGY),
+        **figures(*(metric for metric in METRICS.values() if metric.of_cell and metric not in FIRST), WER, CER),
         "energy_source": follow(cell, "energy_j", "source"),
         "energy_reason": cell.energy_reason,
-        **figures(*OPERATIONS),
-        "bound_by": follow(cell, "operations", "bound"),
-        **figures(*CHUNKS, *TRAINING, WER, CER),
         "trace": cell.trace,
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from profiler.metrics import Metric
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult
 
 PLACE = "audio x batch"

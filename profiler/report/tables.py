@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from profiler.measure.fit import fit_durations
-from profiler.metrics import LATENCY, SIZE, Metric, grids_of
+from profiler.measure.passes import PASSES, Pass
+from profiler.metrics import LATENCY, SIZE, grids_of
 from profiler.report.accuracy import accuracy_tables
 from profiler.report.breakdown import label_table
 from profiler.report.capacity import capacity_table
 from profiler.report.chunks import chunk_table
 from profiler.report.dataset import dataset_tables
-from profiler.report.energy import energy_table
 from profiler.report.names import name_of as _name
-from profiler.report.operations import component_operations_table, operations_table
+from profiler.report.operations import component_operations_table
 from profiler.report.parameters import parameter_table
 from profiler.report.remarks import remarks_on
-from profiler.report.table import Table, stacked
+from profiler.report.table import Table, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
 from profiler.report.variants import changes_table, side_by_side, size_table
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Parameters, Results
 from profiler.units import significant
 
@@ -34,18 +39,28 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     tables += _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
     name = _name(results, results.variants)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
-    for title, make in {
+    makers: dict[str, Callable[[str, list[CellResult]], Table | None]] = {
         f"Latency of each chunk, in {LATENCY.shown.name}": chunk_table,
         f"What a call costs over its length, in {LATENCY.shown.name}": cost_of_length,
         "What fits in memory": lambda title, cells: capacity_table(title, results, cells, memory),
         "Where the time goes": label_table,
-        "Operations": operations_table,
+        **{each.table: partial(_pass_table, each) for each in PASSES.values() if each.table},
         "GMAC per second of audio, by component": component_operations_table,
-        "Energy": energy_table,
-    }.items():
+    }
+    for title, make in makers.items():
         found = {variant: make(f"{title} - {name}", _cells(results, variant)) for variant in results.variants}
         tables += stacked({variant: table for variant, table in found.items() if table is not None}, several)
     return tables + dataset_tables(results, name) + _sizes(results)
+
+
+def _pass_table(each: Pass[Any, Any], title: str, cells: list[CellResult]) -> Table | None:
+    """One row per cell that the pass has a figure for."""
+    measured = [cell for cell in cells if any(metric.in_cell(cell) is not None for metric in each.metrics)]
+    if not measured:
+        return None
+    table = metric_table(title, measured, each.metrics)
+    table.remarks = each.remarks(measured)
+    return table
 
 
 def _cells(results: Results, variant: str) -> list[CellResult]:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from profiler.metrics import BATCH, DATASET_RTF, METRICS, PEAK, SIZE, UNSTABLE_MARK, accuracy_of, dataset_of
+from profiler.metrics import BATCH, DATASET_RTF, METRICS, PEAK, SIZE, accuracy_of, dataset_of
 from profiler.report.accuracy import rate_text, wer_text
 from profiler.report.dataset import rtf_text, width_of
 from profiler.report.table import Table
+from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult, ErrorRate, Results
 from profiler.units import place_text, significant
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from profiler.metrics import LATENCY, METRICS, PEAK, PHASES, RTFX
+from profiler.metrics import LATENCY, METRICS, PEAK, RTFX
 from profiler.report.table import PLACE, Table
-from profiler.results.types import CellResult, Loss, Model, PeakMemory, Phase, Results, TrainingSetup
+from profiler.results.types import PHASES, CellResult, Loss, Model, PeakMemory, Phase, Results, TrainingSetup
 from profiler.units import significant
 
 FRAMES = METRICS["frames"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from profiler.metrics import PARAMETERS, SIZE, Metric
+from profiler.metrics import PARAMETERS, SIZE
 from profiler.report.table import Table, turned
+from profiler.results.metric import Metric
 from profiler.results.types import Model, OutputDifference, Results
 from profiler.units import KB, place_text, significant
 

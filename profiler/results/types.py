@@ -13,13 +13,14 @@ from profiler.units import place_text
 SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its interval is taken over rounds
 FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
+PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
 class Record(BaseModel):
     """Common to all parts: unknown keys of newer versions are kept, not refused. This version writes none of them."""
 
-    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(extra="allow", defer_build=True, json_schema_extra={"additionalProperties": False})
 
 
 # -- models

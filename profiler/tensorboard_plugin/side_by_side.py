@@ -13,7 +13,8 @@ from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD, word
 from profiler.comparison.result import Speed
 from profiler.errors import UserError
-from profiler.metrics import GRIDS, Metric
+from profiler.metrics import GRIDS
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
 from profiler.tensorboard_plugin.overview import cell_view
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Training
     from profiler.training.task import Task
 
-PHASES = ("forward", "loss", "backward", "optimizer")
 Around = Callable[[str], AbstractContextManager[Any]]
 
 

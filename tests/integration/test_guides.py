@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import shutil
@@ -75,7 +76,7 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
                 assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
                 printed.append(done.stdout)
         elif block.language == "diff":
-            _patch(folder, block.text)
+            _patch(folder / block.title, block.text)
         elif ": " in block.title:
             file, section = block.title.split(": ")
             text = (folder / file).read_text()
@@ -88,9 +89,8 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
     return printed
 
 
-def _patch(folder: Path, diff: str) -> None:
-    """The one line of the guide that is shown as a difference, in the registry."""
-    file = folder / "profiler/models/registry.py"
+def _patch(file: Path, diff: str) -> None:
+    """The one line of the guide that is shown as a difference."""
     old = "\n".join(line[1:] for line in diff.splitlines() if line.startswith("-"))
     new = "\n".join(line[1:] for line in diff.splitlines() if line.startswith("+"))
     text = file.read_text()
@@ -132,6 +132,22 @@ def test_add_a_model_library(checkout: Path) -> None:
     assert f"{32 * 400 + 32:,}" in shown
     assert "./example-model, float32, random weights" in ran
     assert "waveforms in memory to frames" in ran
+
+
+@pytest.mark.slow
+def test_add_a_pass(checkout: Path) -> None:
+    ran, followed = follow(blocks("add-a-pass.md"), checkout)
+    assert "**Page faults - " in ran
+    assert "page faults per call" in ran
+    assert "Of one call, after the calls that were timed." in ran
+    (folder,) = (checkout / "logs" / "log-mel").iterdir()
+    cells = json.loads((folder / "results.json").read_text())["cells"]
+    assert all(cell["figures"]["faults"].keys() == {"all", "disk"} for cell in cells)
+    assert all(cell["work_s"]["faults"] > 0 for cell in cells)
+    (header, *rows) = (line.split(",") for line in (folder / "results.csv").read_text().splitlines())
+    assert len(rows) == len(cells) > 1
+    assert "page_faults_from_disk" in header
+    assert "Page faults per call" in followed
 
 
 @pytest.mark.slow

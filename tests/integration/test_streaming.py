@@ -12,7 +12,7 @@ import pytest
 from profiler.errors import ModelError
 from profiler.execution.cell import CellState
 from profiler.execution.channel import PassDone
-from profiler.measure.chunks import KEPT_IN_ROUND, add_round, chunk_round
+from profiler.measure.chunks import KEPT_IN_ROUND, ChunkRound, add_round, chunk_round
 from profiler.measure.latency import Timing
 from profiler.measure.passes.time import Round
 from profiler.models.load import load_model
@@ -96,14 +96,7 @@ def chunks_of(times: list[float], seconds: float = CHUNK) -> Chunks:
 
 def test_a_round_sends_what_it_saw() -> None:
     figures = chunk_round(chunks_of([0.1, 0.2, 0.15]), seed=0)
-    assert figures == {
-        "seconds": CHUNK,
-        "lookahead_s": LOOKAHEAD,
-        "n": 3,
-        "late": 1,
-        "max": 0.2,
-        "samples": [0.1, 0.2, 0.15],
-    }
+    assert figures == ChunkRound(seconds=CHUNK, lookahead_s=LOOKAHEAD, n=3, late=1, max=0.2, samples=[0.1, 0.2, 0.15])
 
 
 def test_of_many_chunks_some_are_kept_and_the_rest_is_counted() -> None:

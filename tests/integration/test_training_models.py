@@ -17,8 +17,9 @@ from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Training
+from profiler.results.types import PHASES
 from profiler.training.setup import begin_training, describe
-from profiler.training.step import PHASES, TrainingStep
+from profiler.training.step import TrainingStep
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 from tests.helpers.shipped import ROWS

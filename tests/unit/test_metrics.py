@@ -16,7 +16,7 @@ from markupsafe import escape
 import profiler
 from profiler.comparison.compare import compare_results
 from profiler.history.series import Asked, make_series
-from profiler.metrics import GRIDS, METRICS, Metric, find_metric
+from profiler.metrics import GRIDS, METRICS, find_metric
 from profiler.report import html, markdown, scalars, spreadsheet
 from profiler.report.comparison.text import render_terminal
 from profiler.report.history import history_tables, history_title
@@ -27,6 +27,7 @@ from profiler.report.progress import describe
 from profiler.report.summary import summary
 from profiler.report.table import Table
 from profiler.report.tables import build_tables
+from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
 from profiler.tensorboard_plugin.overview import all_tables, overview
 from tests.helpers.synthetic import save
@@ -65,7 +66,7 @@ def run(name: str = "one", *variants: str) -> Results:
     made.run.id, made.run.recipe, made.run.started = name, "recipes/a.yaml", "2026-01-01T00:00:00+00:00"
     made.cells = [cell for cell in made.cells if (cell.seconds, cell.batch_size) in CELLS]
     for model in made.models:
-        model.size_bytes["total"], model.parameters["total"] = 3_774_000, 943_960
+        model.size_bytes.total, model.parameters.total = 3_774_000, 943_960
     for cell in made.cells:
         _fill(cell)
     return made
@@ -86,7 +87,7 @@ def _fill(cell: CellResult) -> None:
     latency.percentiles = {"p50": 7.0}
     latency.samples = [latency.median] * 10
     memory.process, memory.tensors = int(known["memory"]), int(known["tensors"])
-    cell.energy_j["per_call"], cell.operations["macs"] = known["energy"], known["macs"]
+    cell.energy_j.per_call, cell.operations.macs = known["energy"], int(known["macs"])
 
 
 def number(place: tuple[float, int], key: str) -> str:
@@ -188,9 +189,9 @@ def test_compare_and_its_frame_show_the_same() -> None:
         assert cell.peak_memory_bytes
         assert cell.energy_j
         cell.peak_memory_bytes.process, cell.peak_memory_bytes.tensors = 500_000_000, 5_000_000
-        cell.energy_j["per_call"] = 5.0
+        cell.energy_j.per_call = 5.0
     for model in other.models:
-        model.size_bytes["total"], model.parameters["total"] = 1_000_000, 1_000
+        model.size_bytes.total, model.parameters.total = 1_000_000, 1_000
     compared = compare_results([run(), other])
     shown = render_terminal(compared)
     for place in CELLS:

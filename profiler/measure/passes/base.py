@@ -7,17 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from profiler.device import Device
 from profiler.measure.latency import RoundSize, Timing
-from profiler.recipe.schema import Recipe, Trace
+from profiler.results.metric import Metric
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
+    from profiler.recipe.schema import Recipe, Trace
     from profiler.results.types import CellResult
     from profiler.training.step import TrainingStep
 
@@ -73,6 +74,9 @@ class Pass(Generic[R, S]):
     field: ClassVar[str | None] = None  # of the cell's result
     essential: ClassVar[bool] = False  # without it a cell has failed
     every_round: ClassVar[bool] = False  # else in the first round alone
+    metrics: ClassVar[tuple[Metric, ...]] = ()  # its figures: the columns of tables and of results.csv
+    absent: ClassVar[str] = "not measured"  # what is said before the reason why there is no figure
+    table: ClassVar[str] = ""  # the title of a table with one row per cell; none: other views show the figures
 
     def wanted(self, recipe: Recipe) -> bool:
         """Whether the recipe asks for it."""
@@ -109,6 +113,10 @@ class Pass(Generic[R, S]):
             setattr(cell, f"{self.name}_reason", reason)
         else:
             cell.figures_reasons[self.name] = reason
+
+    def remarks(self, cells: Sequence[CellResult]) -> list[str]:
+        """What is said below the table."""
+        return []
 
     def reason_of(self, cell: CellResult) -> str | None:
         if self.field is not None:

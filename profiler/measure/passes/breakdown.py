@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from profiler.measure.passes.base import Absent, Pass, Work
-from profiler.recipe.schema import Recipe
 from profiler.results.types import Breakdown
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe
 
 BARE_CALLS = 2  # which are labelled and profiled as often as the trace has steps
 
@@ -38,3 +42,6 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         )  # fmt: skip
         found.file = f"{work.place}/{found.file}"
         return found
+
+
+PASS = BreakdownPass()

@@ -21,15 +21,32 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.measure.passes.base import Pass, Work
-from profiler.recipe.schema import Recipe
+from profiler.results.metric import Metric, of
 from profiler.results.types import CellResult, PeakMemory
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe
 
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+def _peak(key: str, title: str, short: str, part: str, detail: bool = False) -> Metric:
+    of_cell = of("peak_memory_bytes", part)
+    return Metric(key, title, short, "bytes", f"peak_memory_{part}_bytes", of_cell, detail=detail)
+
+
+PEAK = _peak("memory", "Peak memory of the process", "peak memory", "process")
+MEMORY = (
+    PEAK,
+    _peak("tensors", "Peak memory of the call's tensors", "peak of tensors", "tensors"),
+    _peak("above_baseline", "Peak memory above baseline", "peak above baseline", "above_baseline", detail=True),
+    _peak("device", "Peak memory on the device", "peak on device", "device"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,7 @@ class MemoryPass(Pass[Peaks, Peaks]):
     name = "memory"
     result = Peaks
     essential = True
+    metrics = MEMORY
 
     def calls(self, recipe: Recipe) -> int:
         return 2
@@ -63,6 +81,9 @@ class MemoryPass(Pass[Peaks, Peaks]):
     def take_up(self, cell: CellResult) -> Peaks | None:
         phases = cell.training.peak_memory_bytes if cell.training else None
         return Peaks(cell.peak_memory_bytes, phases) if cell.peak_memory_bytes else None
+
+
+PASS = MemoryPass()
 
 
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:

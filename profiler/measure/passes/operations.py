@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
 
 from profiler.measure.passes.base import Absent, Pass, Work
-from profiler.recipe.schema import Recipe
-from profiler.results.types import Operations
+from profiler.results.metric import HIGHER, Metric, detail, follow, of
+from profiler.results.types import CellResult, Operations
+from profiler.units import significant
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe
+
+ABOVE_PEAK = (
+    "More than the peak cannot be: something disturbed the reference workload, so take no share of this run at its "
+    "word. int8 and half precision alone may pass it, which is that of float32."
+)
+
+
+def _gflop(cell: CellResult) -> float | None:
+    macs = follow(cell, "operations", "macs")
+    return None if macs is None else 2 * macs / 1e9
+
+
+_operations = partial(of, "operations")
+OPERATIONS = (
+    Metric("macs", "Operations of one call", "GMAC per call", "MAC", "macs", _operations("macs"), detail=True),
+    detail("gflop", "GFLOP per call", "GFLOP", "", _gflop),
+    detail("macs_per_second", "GMAC per s of audio", "MAC", "macs_per_audio_second", _operations("per_second")),
+    detail("achieved", "GFLOP/s", "GFLOP/s", "achieved_gflop_per_s", _operations("achieved_gflops"), **HIGHER),
+    detail("of_peak", "of peak", "share", "share_of_peak_fraction", _operations("share_of_peak"), **HIGHER),
+    detail("bound", "bound by", "", "bound_by", _operations("bound")),
+)
 
 
 class OperationsPass(Pass[Operations, Operations]):
     name = "operations"
     result = Operations
     field = "operations"
+    metrics = OPERATIONS
+    table = "Operations"
+    absent = "not counted"
 
     def wanted(self, recipe: Recipe) -> bool:
         return recipe.measure.operations
@@ -29,3 +60,22 @@ class OperationsPass(Pass[Operations, Operations]):
         except Exception as error:  # whatever a model does that the counter cannot follow; the other passes go on
             return Absent(f"the model does not run under the counter ({type(error).__name__}: {error})")
         return Operations(**asdict(counted), flops=counted.flops, convention=CONVENTION)
+
+    def remarks(self, cells: Sequence[CellResult]) -> list[str]:
+        counted = [cell.operations for cell in cells if cell.operations]
+        remarks = [counted[0].convention]
+        bounded = next((found for found in counted if found.peak_gflops and found.peak_gb_per_s), None)
+        if bounded:
+            remarks.append(
+                f"Peak: {significant(bounded.peak_gflops or 0, 3)} GFLOP/s and "
+                f"{significant(bounded.peak_gb_per_s or 0, 3)} GB/s, in float32, measured in this run. Bound by: what "
+                "the counted work would need longer for at that peak, computing or moving every operator's inputs and "
+                "outputs once; overhead where the call took several times longer than both."
+            )
+        if any((found.share_of_peak or 0.0) > 1.0 for found in counted):
+            remarks.append(ABOVE_PEAK)
+        uncounted = dict.fromkeys(name for found in counted for name in found.uncounted)
+        return remarks + ([f"Not counted: {', '.join(uncounted)}."] if uncounted else [])
+
+
+PASS = OperationsPass()

@@ -6,18 +6,70 @@ import statistics
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from profiler import messages
-from profiler.measure.chunks import ChunkRound, add_round, chunk_round
+from profiler.measure.chunks import CHUNKS, ChunkRound, add_round, chunk_round
 from profiler.measure.handoff import measure_handoff
 from profiler.measure.latency import Timing, time_calls
 from profiler.measure.passes.base import Pass, Work
-from profiler.measure.phases import StepRound, TrainingState, training_round
+from profiler.measure.phases import TRAINING, StepRound, TrainingState, training_round
 from profiler.measure.turns import take_turns
 from profiler.measure.verdict import judge
-from profiler.recipe.schema import Recipe
+from profiler.results.metric import Interval, Metric, detail, follow, of
 from profiler.results.statistics import Estimate, cut, estimate, percentiles
 from profiler.results.types import CellResult, ChunkLatency, DeviceTime, Latency
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe
+
+BELOW_1 = "below 1 is faster than real time"
+
+
+def _rtf_ci95(cell: CellResult) -> Interval | None:
+    ends = follow(cell, "latency_s", "ci95")
+    if ends is None or not cell.rtf or cell.latency_s is None:
+        return None
+    audio = cell.latency_s.median / cell.rtf  # seconds of real audio in the batch
+    return ends[0] / audio, ends[1] / audio
+
+
+def _rtfx_ci95(cell: CellResult) -> Interval | None:
+    """The ends change places."""
+    ends = _rtf_ci95(cell)
+    return (1 / ends[1], 1 / ends[0]) if ends and ends[0] > 0 else None
+
+
+def _cpu_time(cell: CellResult) -> float | None:
+    return statistics.median(cell.latency_s.cpu) if cell.latency_s and cell.latency_s.cpu else None
+
+
+def _rounds(cell: CellResult) -> int | None:
+    return len(cell.latency_s.rounds) if cell.latency_s else None
+
+
+def _padding(cell: CellResult) -> float | None:
+    return cell.input.share_of_padding if cell.input.audio is not None else None
+
+
+_time = partial(of, "latency_s")
+_median, _ci95 = _time("median"), _time("ci95")
+RTF = Metric("rtf", "Real-time factor", "RTF", "", "rtf", of("rtf"), ci95=_rtf_ci95, time=True, hint=BELOW_1)
+RTFX = Metric("rtfx", "Seconds of audio per second", "RTFx", "", "rtfx", of("rtfx"), None, _rtfx_ci95, "higher", True)
+LATENCY = Metric("latency", "Latency of one call", "latency", "s", "latency_median_s", _median, ci95=_ci95, time=True)
+DEVICE_RTF = detail("device_rtf", "RTF, time on the device only", "", "", of("device_time_s", "rtf"), time=True)
+# Over all timed calls of a cell. None of them is its latency, which is the median of the rounds' medians.
+CALLS = (
+    detail("mean", "mean of calls", "s", "latency_mean_s", _time("mean")),
+    detail("std", "standard deviation of calls", "s", "latency_std_s", _time("std")),
+    detail("min", "shortest call", "s", "latency_min_s", _time("min")),
+    *(detail(p, f"{p} of calls", "s", f"latency_{p}_s", _time("percentiles", p)) for p in ("p90", "p95", "p99")),
+    detail("calls", "timed calls", "count", "calls", _time("n")),
+    detail("rounds", "rounds", "count", "rounds", _rounds),
+    detail("cpu_time", "CPU time of a call", "s", "cpu_time_median_s", _cpu_time),
+    detail("padding", "padding", "share", "padding_fraction", _padding),
+)
 
 
 @dataclass
@@ -67,6 +119,7 @@ class TimePass(Pass[Round, Rounds]):
     result = Round
     essential = True
     every_round = True
+    metrics = (RTF, RTFX, LATENCY, DEVICE_RTF, *CALLS, *CHUNKS, *TRAINING)
 
     def calls(self, recipe: Recipe) -> int:
         return 1 + recipe.measure.min_calls
@@ -147,6 +200,9 @@ class TimePass(Pass[Round, Rounds]):
             cell.chunks,
             TrainingState.from_result(cell.training),
         )
+
+
+PASS = TimePass()
 
 
 def _flat(rounds: list[array[float]]) -> list[float]:

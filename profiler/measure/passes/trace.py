@@ -11,11 +11,13 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.measure.passes.base import Pass, Work
-from profiler.recipe.schema import Recipe, Trace
+
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Recipe, Trace
 
 GZIP_LEVEL = 4  # a third of the time of the default for a tenth more bytes
 
@@ -26,6 +28,7 @@ class TracePass(Pass[str, str]):
     name = "trace"
     result = str
     field = "trace"
+    absent = "not recorded"
 
     def wanted(self, recipe: Recipe) -> bool:
         return recipe.profiling_dimensions.export_logs
@@ -42,6 +45,9 @@ class TracePass(Pass[str, str]):
         with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step):
             files = record_trace(work.run, work.inputs[0], work.device, work.trace, folder, folder.name)
         return f"{work.place}/{files[-1].name}"
+
+
+PASS = TracePass()
 
 
 def prepare_profiler() -> None:

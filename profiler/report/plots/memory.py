@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from profiler.measure.fit import SurfaceFit, fit_surface
-from profiler.metrics import METRICS, PEAK, Metric
+from profiler.metrics import METRICS, PEAK
 from profiler.report.plots.curves import Curve, Value, drawn, sheet_of
 from profiler.report.plots.style import look, mark_level
+from profiler.results.metric import Metric
 from profiler.results.types import Results
 from profiler.units import bytes_text, parse_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.report.operations import ABOVE_PEAK, operations_table
+from profiler.measure.passes.operations import ABOVE_PEAK, OperationsPass
 from tests.unit.report.runs import full
 
 
@@ -13,6 +13,4 @@ def test_a_share_above_the_peak_is_remarked_on(share: float, said: bool) -> None
     cells = full().cells
     assert cells[0].operations is not None
     cells[0].operations.share_of_peak = share
-    table = operations_table("Operations", cells)
-    assert table is not None
-    assert (ABOVE_PEAK in table.remarks) == said
+    assert (ABOVE_PEAK in OperationsPass().remarks(cells)) == said
