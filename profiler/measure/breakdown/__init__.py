@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,11 @@ from profiler.device import Device
 from profiler.errors import UserError
 
 if TYPE_CHECKING:
-    from profiler.measure.breakdown.counted import Counted
+    import torch
+
     from profiler.measure.breakdown.labels import Chains, Patterns
     from profiler.measure.breakdown.timed import Timed
+    from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Trace
     from profiler.training.step import TrainingStep
@@ -51,6 +54,21 @@ def spans_in_trace(model: Model, settings: Trace, step: TrainingStep | None = No
         yield
 
 
+def count_parts(
+    run: Callable[[Any], Any],
+    value: Any,
+    components: dict[str, torch.nn.Module],
+    chains: Chains,
+    step: TrainingStep | None = None,
+) -> Count:
+    """Count one call for both tables: by component, and by label, which methods of labelled modules belong to."""
+    from profiler.measure.breakdown.watch import watching_methods
+    from profiler.measure.operations.count import count_call
+
+    labelled = [chains.tree.modules[place] for place in chains.labelled_places]
+    return count_call(run, value, components, step, partial(watching_methods, labelled))
+
+
 def measure_breakdown(
     run: Callable[[Any], Any],
     value: Any,
@@ -58,14 +76,14 @@ def measure_breakdown(
     chains: Chains,
     seconds_of_audio: float,
     folder: Path,
-    count: bool = True,
+    count: bool | Count = True,
     steps: int = 1,
     step: TrainingStep | None = None,
 ) -> dict[str, Any]:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
-    are rows of the backward phase too.
+    are rows of the backward phase too. A `count` of such a call that was made before serves here as well.
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
@@ -74,16 +92,14 @@ def measure_breakdown(
     notes: list[str] = []
     timed = time_parts(run, value, device, chains, steps, step)
     profiled = profile_parts(run, value, device, chains, steps, step)
-    counted = _counted(run, value, chains, notes, step) if count else None
+    counted = _counted(run, value, chains, notes, step) if count is True else count or None
     wall = sum(timed.labelled_ns) / timed.calls / 1e9
     whole = Rows(chains, timed.tally.sums, timed.calls, wall, seconds_of_audio, profiled.memory, counted)
     phases = [whole]
     labelled, optimizer = timed.tally.labelled, None
     if timed.backward is not None:
-        back, macs = timed.backward, counted.backward if counted else None
-        phases.append(
-            Rows(chains, back.sums, timed.calls, wall, seconds_of_audio, profiled.backward_memory, macs, "backward")
-        )
+        back, memory = timed.backward, profiled.backward_memory
+        phases.append(Rows(chains, back.sums, timed.calls, wall, seconds_of_audio, memory, counted, "backward"))
         labelled, optimizer = labelled + back.labelled, timed.optimizer_ns / 1e9
     found = [row.plain() for rows in phases for row in rows.labels()]
     for row in found:
@@ -122,11 +138,9 @@ def measure_breakdown(
 
 def _counted(
     run: Callable[[Any], Any], value: Any, chains: Chains, notes: list[str], step: TrainingStep | None
-) -> Counted | None:
-    from profiler.measure.breakdown.counted import count_parts
-
+) -> Count | None:
     try:
-        return count_parts(run, value, chains, step)
+        return count_parts(run, value, {}, chains, step)
     except (MemoryError, KeyboardInterrupt, UserError):
         raise
     except Exception as error:  # whatever a model does that the counter cannot follow

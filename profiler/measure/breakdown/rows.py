@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from profiler.measure.breakdown.counted import Counted
 from profiler.measure.breakdown.labels import Chains, fold
 from profiler.measure.breakdown.profiled import Profiled
 from profiler.measure.breakdown.tally import Sums
+
+if TYPE_CHECKING:
+    from profiler.measure.operations.count import Count, Where
 
 REST = "(rest)"
 OPTIMIZER = "(optimizer)"
@@ -52,11 +55,22 @@ class Rows:
         wall_s: float,
         seconds_of_audio: float,
         memory: Mapping[int, int] | None = None,
-        counted: Counted | None = None,
+        count: Count | None = None,
         phase: str = "forward",
     ) -> None:
         self.chains, self.sums, self.calls, self.wall_s, self.phase = chains, sums, calls, wall_s, phase
-        self.audio, self.memory, self.counted = seconds_of_audio, memory, counted
+        self.audio, self.memory, self.count = seconds_of_audio, memory, count
+        self.macs: Counter[int] = Counter()  # by part: those that are computed while it is at work, as its time is
+        self.own_macs: Counter[int] = Counter()
+        for where, operators in count.macs.items() if count else ():
+            if where.backward == (phase == "backward"):
+                parts = self._parts(where)
+                self.macs.update(dict.fromkeys(parts, operators.total()))
+                self.own_macs.update(dict.fromkeys(chains.innermost(parts), operators.total()))
+
+    def _parts(self, where: Where) -> list[int]:
+        place_of = self.chains.tree.index
+        return self.chains.at_work(tuple(place_of[module] for module in where.modules if module in place_of))
 
     def labels(self) -> list[Row]:
         """A row each label, in their order."""
@@ -71,10 +85,14 @@ class Rows:
 
         In training the phase of the optimizer, which works on all parameters at once, has a row of its own.
         """
-        counted = self.counted
-        macs = counted.macs if counted else None
-        labelled = counted.labelled + (counted.backward.labelled if counted.backward else 0) if counted else None
-        unlabelled = macs - labelled if macs is not None and labelled is not None else None
+        macs = unlabelled = None
+        if self.count is not None:
+            macs, is_label = self.count.by_operator.total(), self.chains.is_label
+            unlabelled = sum(
+                operators.total()
+                for where, operators in self.count.macs.items()
+                if not any(is_label(part) for part in self._parts(where))
+            )
         rest = max(0.0, self.wall_s - labelled_ns / self.calls / NS - (optimizer_s or 0.0))
         rows = [self._made(REST, None, rest, rest, None, unlabelled, unlabelled)]
         if optimizer_s is not None:
@@ -96,15 +114,14 @@ class Rows:
     def _row(self, name: str, parts: Iterable[int], modules: int) -> Row:
         sums = [self.sums[part] for part in parts]
         memory = [self.memory.get(part, 0) for part in parts] if self.memory is not None else []
-        counted = self.counted
         return self._made(
             name,
             sum(one.calls for one in sums) / self.calls,
             sum(one.total for one in sums) / self.calls / NS,
             sum(one.own for one in sums) / self.calls / NS,
             max(memory) if memory else None,
-            sum(counted.total.get(part, 0) for part in parts) if counted else None,
-            sum(counted.own.get(part, 0) for part in parts) if counted else None,
+            sum(self.macs[part] for part in parts) if self.count else None,
+            sum(self.own_macs[part] for part in parts) if self.count else None,
             modules,
         )
 
@@ -137,9 +154,9 @@ class Rows:
         )
 
 
-def operator_rows(profiled: Profiled, counted: Counted | None, seconds_of_audio: float) -> list[dict[str, Any]]:
+def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: float) -> list[dict[str, Any]]:
     """Most time of its own first. Times are under the profiler; `share` is of the call under it."""
-    rows = []
+    rows, macs = [], count.by_operator if count else Counter()
     for name, operator in profiled.operators.items():
         own, total = operator.own_ns / profiled.calls / NS, operator.total_ns / profiled.calls / NS
         whole = profiled.wall_ns / profiled.calls / NS
@@ -154,7 +171,7 @@ def operator_rows(profiled: Profiled, counted: Counted | None, seconds_of_audio:
                 "s_per_second_of_audio": total / seconds_of_audio,
                 "device_s": operator.device_ns / profiled.calls / NS or None,
                 "memory_bytes": operator.allocated // profiled.calls,
-                "macs": counted.by_operator.get(name) if counted else None,
+                "macs": macs.get(name),
             }
         )
     return sorted(rows, key=lambda row: -row["own_s"])

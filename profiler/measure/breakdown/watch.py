@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any, Literal
 
@@ -35,25 +35,23 @@ def watching(tree: Tree, labelled: Iterable[int], enter: Enter, leave: Leave) ->
     def after(module: torch.nn.Module, arguments: Any, output: Any) -> None:
         leave()
 
-    wrapped = [_wrap_methods(tree.modules[place], place, enter, leave) for place in dict.fromkeys(labelled)]
-    hooks = (register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True))
-    try:
+    def method(module: torch.nn.Module) -> None:
+        enter(tree.index[id(module)], "method")
+
+    with watching_methods([tree.modules[place] for place in labelled], method, leave), ExitStack() as hooks:
+        hooks.callback(register_module_forward_pre_hook(before).remove)
+        hooks.callback(register_module_forward_hook(after, always_call=True).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for unwrap in wrapped:
-            unwrap()
 
 
-def _wrap_methods(module: torch.nn.Module, place: int, enter: Enter, leave: Leave) -> Callable[[], None]:
-    names = [] if isinstance(module, torch.jit.ScriptModule) else _methods(type(module))
-    names = [name for name in names if name not in module.__dict__]
-
-    def wrap(method: Callable[..., Any]) -> Callable[..., Any]:
+@contextmanager
+def watching_methods(
+    modules: Iterable[torch.nn.Module], enter: Callable[[torch.nn.Module], None], leave: Leave
+) -> Iterator[None]:
+    def wrap(module: torch.nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def call(*arguments: Any, **more: Any) -> Any:
-            enter(place, "method")
+            enter(module)
             try:
                 return method(*arguments, **more)
             finally:
@@ -61,26 +59,27 @@ def _wrap_methods(module: torch.nn.Module, place: int, enter: Enter, leave: Leav
 
         return call
 
-    for name in names:
-        module.__dict__[name] = wrap(getattr(module, name))
-
-    def unwrap() -> None:
-        for name in names:
-            module.__dict__.pop(name, None)
-
-    return unwrap
+    with ExitStack() as wrapped:
+        for module in modules:
+            for name in _methods(module):
+                module.__dict__[name] = wrap(module, getattr(module, name))
+                wrapped.callback(module.__dict__.pop, name, None)
+        yield
 
 
-def _methods(kind: type) -> list[str]:
-    """Public methods that the model's own classes add to torch's."""
+def _methods(module: torch.nn.Module) -> list[str]:
+    """Public methods that the model's own classes add to torch's. A script has none that can be seen."""
     own: dict[str, Any] = {}
-    for owner in reversed(kind.__mro__):
+    for owner in reversed(type(module).__mro__ if not isinstance(module, torch.jit.ScriptModule) else ()):
         if not owner.__module__.startswith("torch.") and owner is not object:
             own |= vars(owner)
     return [
         name
         for name, value in own.items()
-        if isinstance(value, FunctionType) and not name.startswith("_") and not hasattr(torch.nn.Module, name)
+        if isinstance(value, FunctionType)
+        and not name.startswith("_")
+        and not hasattr(torch.nn.Module, name)
+        and name not in module.__dict__
     ]
 
 

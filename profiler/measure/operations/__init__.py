@@ -1,17 +1,15 @@
 """The operations pass: the multiply-accumulates (MACs) of one call, in total, by component and by operator.
 
-    one call under a counter that sees every operator below autograd | formula | whose weights are these? | sums
+    one call under torch's counter, which sees every operator below autograd | formula | for whom is it? | sums
 
 Formulas use the shapes that really arrive, so fused kernels, searches and padding are counted as they run, and nothing
-is switched off for it: the call takes the road of the timed one. What multiplies and has no formula is named.
+is switched off for it: the call takes the road of the timed one. What multiplies and has no formula is named. The
+breakdown by label and module is a sum of the same count.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from profiler.units import many
 if TYPE_CHECKING:
     import torch
 
+    from profiler.measure.operations.count import Count
     from profiler.training.step import TrainingStep
 
 FLOPS_PER_MAC = 2
@@ -42,7 +41,7 @@ class Operations:
     per_second: float  # MACs for each second of audio
     uncounted: list[str]
     by_operator: dict[str, int]
-    bytes_moved: int  # inputs and outputs of every operator once; an estimate, see traffic.py
+    bytes_moved: int  # inputs and outputs of every operator once; an estimate
 
     @property
     def flops(self) -> int:
@@ -62,42 +61,23 @@ def count_operations(
     without weights, as in attention, to the innermost component at work; else to `other`. With a training step its
     backward pass is counted too: what it computes belongs to whom the forward pass computed for.
     """
-    from profiler.measure.operations.counter import OperationCounter
-    from profiler.measure.operations.numpy_calls import watch_numpy
-    from profiler.measure.operations.owners import Owners
+    from profiler.measure.operations.count import count_call
 
-    owners = Owners(components)
-    counter = OperationCounter(owners)
-    with (
-        _uncompiled(gradients=step is not None),
-        watch_numpy(counter.unknown),
-        owners.following_calls(counter.unknown, step),
-        counter,
-    ):
-        run(value)
-    counts, macs = counter.by_component, sum(counter.by_operator.values())
-    zeros = [name for name in components if name in owners.with_weights and counts.get(name) == 0]
+    return by_component(count_call(run, value, components, step), components, seconds_of_audio)
+
+
+def by_component(count: Count, components: dict[str, torch.nn.Module], seconds_of_audio: float) -> Operations:
+    macs, operators = count.by_component, count.by_operator
+    zeros = [name for name in components if name in count.with_weights & count.called and not macs[name]]
+    total = operators.total()
+    uncounted = [f"{name} ({many(calls, 'call')})" for name, calls in count.unknown.most_common()]
+    for name in zeros if total else [*zeros, "the whole call"]:
+        uncounted.append(f"{name}: 0, for torch saw nothing in it that the convention counts")
     return Operations(
-        macs=macs,
-        components={name: counts[name] for name in (*components, REST) if counts.get(name) or name in zeros},
-        per_second=macs / seconds_of_audio,
-        uncounted=_uncounted(counter.unknown, zeros, macs),
-        by_operator=dict(counter.by_operator.most_common()),
-        bytes_moved=counter.bytes_moved,
+        macs=total,
+        components={name: macs[name] for name in (*components, REST) if macs[name] or name in zeros},
+        per_second=total / seconds_of_audio,
+        uncounted=uncounted,
+        by_operator=dict(operators.most_common()),
+        bytes_moved=count.bytes_moved,
     )
-
-
-@contextmanager
-def _uncompiled(gradients: bool) -> Iterator[None]:
-    """Compiled kernels do not pass the counter; uncompiled, the same model computes the same."""
-    import torch
-
-    in_use = "torch._dynamo" in sys.modules
-    with torch.set_grad_enabled(gradients), torch.compiler.set_stance("force_eager") if in_use else nullcontext():
-        yield
-
-
-def _uncounted(unknown: Counter[str], zeros: list[str], macs: int) -> list[str]:
-    named = [f"{name} ({many(calls, 'call')})" for name, calls in unknown.most_common()]
-    zeros = [*zeros, "the whole call"] if not macs else zeros
-    return named + [f"{name}: 0, for torch saw nothing in it that the convention counts" for name in zeros]

@@ -16,11 +16,13 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 
 from profiler.device import Device
 from profiler.errors import ModelError
-from profiler.measure.breakdown import find_parts, measure_breakdown
+from profiler.measure.breakdown import count_parts, find_parts, measure_breakdown
 from profiler.measure.breakdown.backward import BackwardTally, watching_step
 from profiler.measure.breakdown.labels import Chains
+from profiler.measure.breakdown.rows import Rows
+from profiler.measure.breakdown.tally import Sums
 from profiler.measure.breakdown.watch import watching
-from profiler.measure.operations import count_operations
+from profiler.measure.operations import by_component, count_operations
 from profiler.measure.passes.memory import tensor_peak
 from profiler.models.model import Model
 
@@ -272,6 +274,46 @@ def test_operations_go_to_the_parts_at_work(tmp_path: Path) -> None:
     assert operators["aten::linear"]["total_s"] >= operators["aten::linear"]["own_s"]
 
 
+class Borrower(torch.nn.Module):
+    """Its head is used in three ways: as a module, by a method, and as weights that someone else multiplies with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+        self.head = Head()
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        hidden = self.body(value)
+        scores = self.head.score(self.head(hidden) + hidden @ self.head.weight.T)
+        return scores @ hidden
+
+
+class Head(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(8, 8)
+
+    def score(self, value: torch.Tensor) -> torch.Tensor:
+        return value @ value.T
+
+
+def test_one_count_serves_the_tables_by_component_and_by_label(tmp_path: Path) -> None:
+    module, value = Borrower(), torch.ones(5, 8)
+    parts = parts_of(module, {"body": "body", "head": "head"})
+    components = {"body": module.body, "head": module.head}
+    product, scores = 5 * 8 * 8, 5 * 8 * 5
+    with torch.no_grad():
+        count = count_parts(module, value, components, parts)
+        found = measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, tmp_path, count)
+    component, label = by_component(count, components, SECONDS_OF_AUDIO), rows(found)
+    assert component == count_operations(module, value, components, SECONDS_OF_AUDIO)
+    assert component.components == {"body": 4 * product, "head": 2 * product, "other": 2 * scores}
+    by_label = {name: label[name]["own_macs"] for name in ("body", "head", "(rest)")}
+    assert by_label == {"body": 4 * product, "head": product + scores, "(rest)": product + scores}
+    assert sum(by_label.values()) == sum(component.components.values()) == label["(whole call)"]["macs"]
+    operators = {name: row["macs"] for name, row in details(tmp_path, "operators").items() if row["macs"]}
+    assert operators == component.by_operator
+
+
 def test_a_label_that_is_never_called_stays_with_the_reason(tmp_path: Path) -> None:
     found = measured(tmp_path, Recogniser(0.001), {"unused": "unused"})
     assert rows(found)["unused"]["calls"] == 0
@@ -429,3 +471,27 @@ def test_the_backward_phase_belongs_to_the_part_that_computed_forward() -> None:
     assert backward.labelled == everything.total
     given = [parameter.grad for parameter in module.parameters()]
     assert all(torch.equal(one, other) for one, other in zip(expected, given, strict=True) if other is not None)
+
+
+def test_operations_of_the_backward_phase_are_of_the_same_count_by_component_and_by_label() -> None:
+    module, value, step = Borrower(), torch.ones(5, 8), Told()
+    parts = parts_of(module, {"body": "body", "head": "head"})
+    components = {"body": module.body, "head": module.head}
+
+    def train(batch: torch.Tensor) -> None:
+        loss = module(batch).sum()
+        step.told(loss)
+        loss.backward()
+
+    count = count_parts(train, value, components, parts, step)  # type: ignore[arg-type]
+    sums = [Sums() for _ in range(len(parts))]
+    phases = [Rows(parts, sums, 1, 1.0, 1.0, count=count, phase=phase) for phase in ("forward", "backward")]
+    forward, backward = ({row.name: row.own_macs for row in phase.labels()} for phase in phases)
+    product, scores = 5 * 8 * 8, 5 * 8 * 5
+    assert forward == {"body": 4 * product, "head": product + scores}
+    # For each product two of its size, of its two factors. The first layer's input takes no gradients.
+    assert backward == {"body": (2 * 4 - 2) * product, "head": 2 * (product + scores)}
+    rest, whole = phases[0].last(0, None)
+    assert rest.macs == 3 * (product + scores)
+    assert sum((*forward.values(), *backward.values(), rest.macs)) == whole.macs
+    assert sum(by_component(count, components, 1.0).components.values()) == whole.macs

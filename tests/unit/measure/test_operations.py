@@ -13,10 +13,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils import flop_counter
 
 from profiler.measure.operations import CONVENTION, Operations, count_operations
-from profiler.measure.operations.formulas import FORMULAS
-from profiler.measure.operations.free import FREE
+from profiler.measure.operations.formulas import FORMULAS, INSTEAD_OF_TORCHS, SAME_AS
+from profiler.measure.operations.uncounted import FREE
 
 BATCH, TIME, WIDTH = 2, 7, 8
 VECTORS = BATCH * TIME
@@ -295,6 +296,41 @@ def test_an_operator_from_elsewhere_is_named() -> None:
     assert found.macs == VECTORS * WIDTH * 3
 
 
+@pytest.mark.parametrize(
+    ("operator", "compute"),
+    [
+        ("addmm", lambda x: nn.functional.linear(x, torch.zeros(3, WIDTH), torch.zeros(3))),
+        ("addmm", lambda x: torch.zeros(TIME, TIME).addmm_(x[0], x[1].T)),
+        ("convolution", lambda x: nn.functional.conv1d(x, torch.zeros(3, TIME, 2))),
+        ("_scaled_dot_product_flash_attention", lambda x: nn.functional.scaled_dot_product_attention(*[x[None]] * 3)),
+    ],
+)
+def test_what_torch_has_a_formula_for_has_torchs(
+    monkeypatch: pytest.MonkeyPatch, operator: str, compute: Callable[[Any], Any]
+) -> None:
+    """Also where the operator is not the same, but computes the same: in place, or on a CPU."""
+    monkeypatch.setitem(flop_counter.flop_registry, getattr(torch.ops.aten, operator), lambda *_, **__: 246)
+    assert counted_call(compute, X).macs == 123
+
+
+def test_a_formula_that_someone_registers_with_torch_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    @torch.library.custom_op("operations_test::thrice", mutates_args=())
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    monkeypatch.setattr(flop_counter, "flop_registry", dict(flop_counter.flop_registry))
+    flop_counter.register_flop_formula(torch.ops.operations_test.thrice)(lambda shape, **_: 2 * math.prod(shape))
+    found = counted_call(thrice, X)
+    assert found.by_operator == {"operations_test::thrice": VECTORS * WIDTH}
+    assert found.uncounted == []
+
+
+def test_our_formulas_stand_where_torch_has_none_or_one_that_does_not_fit() -> None:
+    torchs = {str(operator).replace(".", "::") for operator in flop_counter.flop_registry}
+    assert set(FORMULAS) & torchs == INSTEAD_OF_TORCHS
+    assert set(SAME_AS.values()) <= torchs
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_convolutions_that_a_script_hides_are_named() -> None:
     hidden = torch.jit.optimize_for_inference(torch.jit.script(nn.Sequential(nn.Conv2d(1, 4, 3)).eval()))
@@ -338,11 +374,11 @@ def test_the_result_goes_into_a_file() -> None:
 
 
 def test_every_operator_of_the_tables_exists() -> None:
-    for name in FREE | set(FORMULAS):
+    for name in FREE | set(FORMULAS) | set(SAME_AS):
         namespace, _, operator = name.partition("::")
         known = getattr(torch.ops, namespace)
         assert hasattr(known, operator) or hasattr(known, f"{operator}_"), name
-    assert not FREE & set(FORMULAS)
+    assert not FREE & (set(FORMULAS) | set(SAME_AS))
 
 
 # -- bytes moved

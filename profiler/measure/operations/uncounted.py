@@ -1,6 +1,26 @@
-"""Operators that the convention leaves out. What is neither here nor has a formula is named as uncounted."""
+"""What is not counted: operators that the convention leaves out, and work that torch does not see, which is named.
+
+An operator that is not free and has no formula is named too, by the count itself.
+"""
 
 from __future__ import annotations
+
+import functools
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+# Products and transforms of numpy, which some feature extractors use. The operator `@` does not pass there.
+NUMPY = """
+    numpy.dot numpy.einsum numpy.inner numpy.tensordot numpy.fft.fft numpy.fft.ifft numpy.fft.rfft numpy.fft.irfft
+    numpy.fft.fftn numpy.fft.ifftn numpy.fft.rfftn numpy.fft.irfftn
+"""
+# What `torch.jit.optimize_for_inference` makes of a convolution: it goes from the interpreter straight to the kernel.
+UNSEEN_IN_SCRIPTS = "prim::mkldnn_convolution"
 
 _ATEN = """
     _local_scalar_dense _to_copy _unsafe_view _reshape_copy _conj_physical _lazy_clone _has_same_storage_numel
@@ -68,3 +88,49 @@ FREE = frozenset(f"aten::{name}" for name in _ATEN.split()) | frozenset(_ELSEWHE
 FREE_TAGS = frozenset({"pointwise", "reduction", "view_copy"})
 FREE_NAMESPACES = frozenset({"profiler"})
 FREE_PREFIXES = ("aten::_foreach_",)  # elementwise, over lists of tensors, as optimizers do it
+
+
+@functools.cache
+def operator_of(overload: Any) -> Any:
+    """What formulas are for: an operator with all its overloads, `add` for `add_` too, which computes the same."""
+    operator = getattr(overload, "_overloadpacket", overload)
+    namespace, _, name = name_of(operator).partition("::")
+    return getattr(getattr(torch.ops, namespace), name, operator) if name else operator
+
+
+def name_of(operator: Any) -> str:
+    return str(getattr(operator, "_qualified_op_name", operator)).rstrip("_")
+
+
+@functools.cache
+def is_free(overload: Any) -> bool:
+    name = name_of(operator_of(overload))
+    if name in FREE or name.partition("::")[0] in FREE_NAMESPACES or name.startswith(FREE_PREFIXES):
+        return True
+    return getattr(overload, "is_view", False) or any(tag.name in FREE_TAGS for tag in getattr(overload, "tags", ()))
+
+
+def hidden_in(module: torch.nn.Module) -> dict[str, int]:
+    """What a script computes without dispatching it, with the number of calls."""
+    is_script = isinstance(module, torch.jit.ScriptModule)
+    hidden = len(module.inlined_graph.findAllNodes(UNSEEN_IN_SCRIPTS)) if is_script else 0
+    return {UNSEEN_IN_SCRIPTS: hidden} if hidden else {}
+
+
+@contextmanager
+def numpy_tallied(calls: Counter[str]) -> Iterator[None]:
+    def tallied(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **more: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments, **more)
+
+        return call
+
+    with ExitStack() as originals:
+        for name in NUMPY.split():
+            path, _, attribute = name.rpartition(".")
+            module = importlib.import_module(path)
+            originals.callback(setattr, module, attribute, getattr(module, attribute))
+            setattr(module, attribute, tallied(name, getattr(module, attribute)))
+        yield
