@@ -136,7 +136,7 @@ def _yaml(value: Any) -> str:
 
 
 def results_schema() -> dict[str, Any]:
-    """JSON Schema of results.json. Keys that it does not name are allowed: newer versions may add some."""
+    """JSON Schema of what this version writes: every key of every object, but for the user's own recipe."""
     whole = types.Results.model_json_schema(by_alias=True)
     for found in (whole, *whole["$defs"].values()):
         for prop in found["properties"].values():
@@ -147,14 +147,10 @@ def results_schema() -> dict[str, Any]:
             if found:
                 _describe(found, kind)
     whole["properties"]["schema"] = {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": types.SCHEMA,
-        "description": "version of this format; it grows when a key changes its meaning",
+        "const": types.SCHEMA,
+        "description": "version of this format; it grows when a key changes its meaning. Files of earlier versions are "
+        "read too, and written in this one",
     }
-    verdict = whole["$defs"]["CellResult"]["properties"]["verdict"]
-    verdict["anyOf"][0]["enum"].append("noisy")  # what files of schema 1 say; it is read as unstable
-    verdict["description"] += "; noisy: the same in files of schema 1"
     whole["required"] = ["schema", *whole["required"]]
     head = {"$schema": DIALECT, "title": "results.json of the speech profiler"}
     return head | {key: value for key, value in whole.items() if key != "title"}

@@ -6,12 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from profiler.results.store import read_results
 from profiler.results.types import SCHEMA
 from tests.helpers.program import ROOT, run
 from tests.integration.conftest import WholeRun
@@ -62,14 +64,30 @@ def test_runs_of_earlier_versions_keep_opening(
     path: Path, validator: jsonschema.Draft202012Validator, tmp_path: Path
 ) -> None:
     """Files that earlier versions wrote, as they wrote them."""
-    validator.validate(read(path))
     (tmp_path / "results.json").write_bytes(path.read_bytes())
+    validator.validate(read_results(tmp_path).model_dump(mode="json", by_alias=True))
     done = run("report", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Real-time factor (below 1 is faster than real time)" in done.stdout
     assert FAILURES[path.stem] in done.stdout
     assert "random weights" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "rtf.svg").is_file()
+
+
+def test_no_object_of_the_schema_is_open_but_the_users_own_recipe(validator: jsonschema.Draft202012Validator) -> None:
+    """An object has named keys alone, or any keys with values of one type (components, packages, percentiles)."""
+
+    def open_places(found: Any, place: str) -> Iterator[str]:
+        if isinstance(found, dict):
+            if found.get("type") == "object" and found.get("additionalProperties", True) is True:
+                yield place
+            for key, value in found.items():
+                yield from open_places(value, f"{place}.{key}")
+        elif isinstance(found, list):
+            for number, value in enumerate(found):
+                yield from open_places(value, f"{place}.{number}")
+
+    assert list(open_places(validator.schema, "")) == [".$defs.Run.properties.resolved"]
 
 
 def test_the_stored_runs_are_of_different_ages() -> None:
