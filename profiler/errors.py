@@ -28,6 +28,10 @@ class ModelError(UserError):
     """The model is not available, or cannot be built as the recipe asks."""
 
 
+class NotSupported(ProfilerError):
+    """The variant changes nothing in this model, or cannot run here. The model is not to be used any more."""
+
+
 class StorageError(ProfilerError):
     """Results cannot be written: disk full, folder gone, no permission."""
 

@@ -24,10 +24,10 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
     """
+    from profiler.errors import NotSupported
     from profiler.processes import TrialFailed, trial
     from profiler.variants.convert import changes_model, convert
     from profiler.variants.difference import difference, load_outputs, save_outputs
-    from profiler.variants.support import NotSupported
 
     if not changes_model(variant):
         return None

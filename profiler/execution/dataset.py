@@ -11,7 +11,7 @@ from pathlib import Path
 
 from profiler.dataset.plan import DatasetPlan
 from profiler.environment import available_memory
-from profiler.errors import ModelError, UserError, WorkerError
+from profiler.errors import ModelError, NotSupported, UserError, WorkerError
 from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event, UtteranceWork
 from profiler.execution.dataset_state import DatasetState
 from profiler.execution.display import Display
@@ -23,7 +23,6 @@ from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
 from profiler.results.store import ResultsFile
 from profiler.results.types import Results
-from profiler.variants.support import NotSupported
 
 
 @dataclass

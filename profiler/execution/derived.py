@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
-from profiler.measure.peak import relate_to_peak
+from profiler.measure.reference import higher_peak, relate_to_peak
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results.types import CellResult, Model, Reference
+from profiler.results.types import CellResult, Environment, Model, Reference
 
 
 def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
@@ -38,3 +39,24 @@ def put_operations(result: CellResult, peak: Reference | None, model: Model | No
     if model is not None and model.operations.macs_per_second_of_audio is None:
         model.operations.macs_per_second_of_audio = result.operations.per_second
         model.operations.uncounted = result.operations.uncounted
+
+
+SECONDS = 60.0  # for the reference workload: more is a hang
+
+
+class Peaks:
+    """Peaks of a run, kept in its environment as `references`. A resumed run knows those of the first part."""
+
+    def __init__(self, workers: Workers, environment: Environment) -> None:
+        self._workers = workers
+        self._found = environment.references
+
+    def of(self, threads: int) -> Reference | None:
+        return self._found.get(str(threads))
+
+    def measure(self, variant: str, threads: int) -> Reference | None:
+        """What the machine does now, in the variant's process; a disturbance lowers it, so the best is the peak."""
+        now = self._workers.reference(variant, SECONDS)
+        if now is not None:
+            self._found[str(threads)] = higher_peak(self.of(threads), now)
+        return now

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from profiler.environment import worker_environment
-from profiler.errors import ModelError, WorkerError
+from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import typed
 from profiler.execution.channel import (
     EVENTS,
@@ -40,7 +40,6 @@ from profiler.execution.channel import (
     Started,
 )
 from profiler.results.types import Reference
-from profiler.variants.support import NotSupported
 
 OnEvent = Callable[[Event], None]
 E = TypeVar("E")

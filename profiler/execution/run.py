@@ -22,17 +22,15 @@ from msgspec import structs
 from profiler import messages
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
-from profiler.errors import ModelError, WorkerError
+from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution import conditions
 from profiler.execution.cell import CellState
 from profiler.execution.channel import CellJob, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
-from profiler.execution.derived import given_power, put_energy, put_operations
+from profiler.execution.derived import Peaks, given_power, put_energy, put_operations
 from profiler.execution.display import Display
-from profiler.execution.peaks import Peaks
 from profiler.execution.predict import Forecast, round_size
-from profiler.execution.record import new_results, warnings_at_start
-from profiler.execution.resume import check_resumable
+from profiler.execution.record import check_resumable, new_results, warnings_at_start
 from profiler.execution.schedule import Schedule, Visit
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
@@ -42,7 +40,6 @@ from profiler.recipe.schema import Measure, Recipe
 from profiler.results.runs import new_run_folder, now
 from profiler.results.store import ResultsFile, read_results
 from profiler.results.types import CellResult, Model, Reference, Results
-from profiler.variants.support import NotSupported
 
 REFERENCE_DRIFT = 0.1
 ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often

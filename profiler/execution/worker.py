@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from profiler import messages
 from profiler.environment import available_memory, versions
-from profiler.errors import ProfilerError
+from profiler.errors import NotSupported, ProfilerError
 from profiler.execution.channel import (
     REQUESTS,
     AnyJob,
@@ -40,7 +40,6 @@ from profiler.execution.channel import (
 from profiler.execution.job import run_job
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.processes import die_with_parent, explain
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.audio import Speech

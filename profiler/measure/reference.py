@@ -1,7 +1,7 @@
-"""A short workload of known size: what this machine can do at best, and whether it still can at the end of the run.
+"""What this machine can do at best, by a short workload of known size, and how near to it a cell came.
 
 A matrix multiply bounds arithmetic, a copy of a large array bounds memory. The best of several repeats is taken: noise
-only ever slows them down.
+only ever slows them down. It is run at both ends of a run, which tells whether the machine still can what it could.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from profiler.results.types import Reference
+from profiler.results.types import Operations, Reference
 
 MATRIX = 1024  # 3 x 4 MB: in cache on server processors, large enough to use all threads well
 COPY_BYTES = 64 * 1024 * 1024  # larger than the last-level cache
@@ -42,3 +42,34 @@ def _best(work: Callable[[], Any]) -> float:
         work()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+FLOPS_PER_MAC = 2
+OVERHEAD = 0.2  # where arithmetic and memory both explain less of a call than this, neither bounds it
+
+
+def higher_peak(known: Reference | None, found: Reference) -> Reference:
+    """The best of both, for arithmetic and memory each: a disturbance only ever lowers what is seen."""
+    if known is None:
+        return found
+    best = {"gflops": max(known.gflops, found.gflops), "gb_per_s": max(known.gb_per_s, found.gb_per_s)}
+    return found.model_copy(update=best)
+
+
+def relate_to_peak(operations: Operations, latency: float, reference: Reference | None) -> None:
+    """Fill in how fast the operations were done, and how near the peak that is, where it was measured.
+
+    `intensity` is FLOPs for each byte that operators read and write. `bound` is what would take longer at the peak:
+    'compute' or 'memory'; 'overhead' where the call took several times longer than both.
+    """
+    flops, moved = FLOPS_PER_MAC * operations.macs, operations.bytes_moved
+    operations.achieved_gflops = flops / latency / 1e9 if latency > 0 else None
+    operations.intensity = flops / moved if moved else None
+    if not reference or latency <= 0:
+        return
+    arithmetic, memory = flops / (reference.gflops * 1e9), moved / (reference.gb_per_s * 1e9)
+    operations.share_of_peak = arithmetic / latency
+    operations.bound = "compute" if arithmetic >= memory else "memory"
+    if max(arithmetic, memory) < OVERHEAD * latency:
+        operations.bound = "overhead"
+    operations.peak_gflops, operations.peak_gb_per_s = reference.gflops, reference.gb_per_s

@@ -1,13 +1,17 @@
-"""Results as flat rows, one a cell: what results.csv has, and what a data frame is made of. Units are in the names."""
+"""Results as flat rows, one per cell: results.csv, and what a data frame is made of. Units are in the names."""
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
 from typing import Any
 
 from profiler.comparison.machine import threads_of
 from profiler.metrics import CER, LATENCY, METRICS, PARAMETERS, RTF, RTFX, SIZE, WER
 from profiler.report.names import recipe_name
 from profiler.results.metric import Metric, follow
+from profiler.results.store import write_atomically
 from profiler.results.types import CellResult, Results
 
 FIRST = (RTF, RTFX, LATENCY)  # which have columns of their CI beside them
@@ -60,3 +64,20 @@ def _row(results: Results, cell: CellResult) -> dict[str, Any]:
 def _ends(metric: Metric, cell: CellResult, low: str, high: str) -> dict[str, Any]:
     """Of the 95 % CI."""
     return dict(zip((low, high), (metric.ci95 and metric.ci95(cell)) or (None, None), strict=True))
+
+
+FILE = "results.csv"
+
+
+def render(results: Results) -> str:
+    """Header and rows as text."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns(results), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(cell_rows(results))
+    return text.getvalue()
+
+
+def write(results: Results, folder: Path) -> Path:
+    write_atomically(folder / FILE, render(results))
+    return folder / FILE

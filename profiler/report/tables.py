@@ -33,7 +33,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     several = len(results.variants) > 1
     tables: list[Table] = []
     if results.run.sides is not None:
-        from profiler.report.comparison.sides import sides_tables
+        from profiler.report.comparison.tables import sides_tables
 
         tables += sides_tables(results)
     tables += _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.report import html, markdown, scalars, spreadsheet
+from profiler.report import html, markdown, rows, scalars
 from profiler.report.plots import draw_plots
 from profiler.results.types import Results
 
@@ -18,5 +18,5 @@ def write_views(results: Results, folder: Path) -> None:
 def write_pages(results: Results, folder: Path) -> None:
     """Those for people: all but TensorBoard's."""
     markdown.write(results, folder)
-    spreadsheet.write(results, folder)
+    rows.write(results, folder)
     html.write(results, folder, draw_plots(results, folder))

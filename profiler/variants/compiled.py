@@ -10,11 +10,11 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, device_of, run_all, trial
 from profiler.variants.calls import Calls, observe_calls
 from profiler.variants.layers import all_modules, counted_classes, own_parameters, owns_weights
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

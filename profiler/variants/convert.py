@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.results.types import Conversion
 from profiler.variants.layers import layers, unique_parameters
 from profiler.variants.size import saved_bytes
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

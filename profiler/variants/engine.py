@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.variants.support import NotSupported
+from profiler.errors import NotSupported
 
 
 def use_engine(wanted: str | None) -> str:

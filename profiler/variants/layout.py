@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, run_all, trial
 from profiler.variants.layers import all_modules
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, run_all, trial
 from profiler.variants.calls import observe_calls
 from profiler.variants.layers import all_modules, layers, own_parameters
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     import torch

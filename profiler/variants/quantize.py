@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, device_of, run_all, trial
 from profiler.variants.calls import observe_calls
 from profiler.variants.engine import use_engine
 from profiler.variants.layers import all_modules, become, counted_classes, own_parameters, unique_parameters
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     import torch

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, run_all, trial
 from profiler.variants.engine import use_engine
 from profiler.variants.quantize import choose_linear, plain_linear, require_cpu, swap
 from profiler.variants.step import Step
-from profiler.variants.support import NotSupported
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

@@ -17,7 +17,7 @@ import profiler
 from profiler.comparison.compare import compare_results
 from profiler.history.series import Asked, make_series
 from profiler.metrics import GRIDS, METRICS, find_metric
-from profiler.report import html, markdown, scalars, spreadsheet
+from profiler.report import html, markdown, rows, scalars
 from profiler.report.comparison.text import render_terminal
 from profiler.report.history import history_tables, history_title
 from profiler.report.machines import machine_tables
@@ -156,14 +156,14 @@ def test_the_summary_names_the_latency_of_the_smallest_cell() -> None:
 
 @pytest.mark.parametrize("place", CELLS)
 def test_csv_data_frame_and_results_have_the_same_values(place: tuple[float, int], tmp_path: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(spreadsheet.render(run()))))
+    read = list(csv.DictReader(io.StringIO(rows.render(run()))))
     frame = profiler.load_run(save(run(), tmp_path)).frame().to_dict("records")
-    for found in (rows, frame):
+    for found in (read, frame):
         (row,) = [row for row in found if float(row["audio_s"]) == place[0]]
         for key, (value, _, _) in CELLS[place].items():
             assert float(row[METRICS[key].column]) == pytest.approx(value)
         assert (int(row["size_bytes"]), int(row["parameters"])) == (3_774_000, 943_960)
-    assert not [name for name in rows[0] if "p50" in name], "a second median"
+    assert not [name for name in read[0] if "p50" in name], "a second median"
 
 
 @pytest.mark.parametrize("place", CELLS)

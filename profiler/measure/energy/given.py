@@ -7,8 +7,7 @@ from pathlib import Path
 
 from profiler.errors import UserError
 from profiler.measure.energy.powertop import read_powertop
-from profiler.measure.energy.result import energy_of
-from profiler.measure.energy.sensor import GivenPower
+from profiler.measure.energy.sensor import GivenPower, energy_of
 from profiler.results.types import Energy
 
 COVERS = "what the given power covers"

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from profiler.device import Device
-from profiler.measure.energy.result import energy_of
-from profiler.measure.energy.sensor import GIVE_WATTS, Sensor, SensorError, Unavailable
+from profiler.measure.energy.sensor import GIVE_WATTS, Sensor, SensorError, Unavailable, energy_of
 from profiler.results.types import Energy
 
 BELOW_NOISE = (

@@ -17,9 +17,7 @@ from profiler.models.model import Model, ModelRequest, refuse_longer
 from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.reasons import reason
 from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu
-from profiler.models.speechbrain.ctc_only import start_steps_from_zero
-from profiler.models.speechbrain.pinned_steps import PinnedSteps
-from profiler.models.speechbrain.placeholder_labels import PlaceholderLabels
+from profiler.models.speechbrain.search import PinnedSteps, PlaceholderLabels, start_steps_from_zero
 from profiler.models.speechbrain.training import trained_by
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.yaml_values import to_yaml

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from profiler.comparison.compare import compare_sides
 from profiler.comparison.paired import SLOW_CALLS
 from profiler.comparison.result import CellComparison, RunComparison
 from profiler.metrics import LATENCY, Change
+from profiler.report.comparison import words
 from profiler.report.comparison.words import change_text, ratio_text, share_text
 from profiler.report.table import Table
 from profiler.results.statistics import relative_half_width
+from profiler.results.types import Results
 from profiler.units import significant
 
 SAME = 0.01  # memory and energy that differ by less are called the same
@@ -117,3 +120,18 @@ def variants_table(other: RunComparison) -> Table | None:
 
 def _variants(names: tuple[str, str]) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}"
+
+
+def sides_tables(results: Results) -> list[Table]:
+    """B against A; one table per pair of variants. None while a side has no cell yet, as in a run cut short."""
+    if results.run.sides is None or any(
+        name not in results.variants for pair in results.run.sides.pairs for name in pair
+    ):
+        return []
+    comparison = compare_sides(results)
+    tables = []
+    for other in comparison.others:
+        table = speed_table(other, other.cells, "B against A")
+        table.remarks = [*words.baseline_text(comparison).split("  \n"), *words.answer(other), *table.remarks]
+        tables.append(table)
+    return tables

@@ -11,7 +11,7 @@ from profiler import compare
 from profiler.comparison.match import match_rounds
 from profiler.comparison.result import Ratio
 from profiler.errors import UserError
-from profiler.measure.energy.result import energy_of
+from profiler.measure.energy.sensor import energy_of
 from profiler.recipe.schema import Recipe
 from profiler.report.comparison.tables import speed_table
 from profiler.report.comparison.words import answer, headline, how_decided

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.measure.energy.result import energy_of
+from profiler.measure.energy.sensor import energy_of
 from profiler.results.types import Breakdown, CellResult, LabelOverhead, Model, Operations, Part, Results
 from tests.unit.report.test_tables import ok, results
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from profiler.audio import Speech
+from profiler.errors import NotSupported
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.recipe.schema import Variant
 from profiler.variants.convert import convert
 from profiler.variants.difference import difference, load_outputs, save_outputs
-from profiler.variants.support import NotSupported
 from tests.helpers import tiny
 from tests.helpers.program import ROOT
 

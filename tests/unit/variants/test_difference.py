@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from profiler.errors import NotSupported
 from profiler.models.model import Model
 from profiler.variants.difference import capture_outputs, difference, load_outputs, save_outputs
 from profiler.variants.engine import use_engine
-from profiler.variants.support import NotSupported
 
 
 class Recogniser(nn.Module):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.report import spreadsheet
+from profiler.report import rows
 from profiler.report.rows import cell_rows, columns
 from profiler.results.types import Accuracy, Phase, StepFigures
 from tests.unit.report.test_tables import absent, ok, results, unstable
@@ -19,7 +19,7 @@ def read(text: str) -> list[dict[str, str]]:
 
 
 def test_a_row_a_cell_with_units_in_the_names() -> None:
-    first, second = read(spreadsheet.render(results(ok(1, 1, 0.1, 0.02), ok(2, 4, 0.05, memory=1_500_000_000))))
+    first, second = read(rows.render(results(ok(1, 1, 0.1, 0.02), ok(2, 4, 0.05, memory=1_500_000_000))))
     assert (first["audio_s"], first["batch_size"], first["status"]) == ("1.0", "1", "ok")
     assert float(second["latency_median_s"]) == pytest.approx(0.4)
     assert float(second["peak_memory_process_bytes"]) == 1.5e9
@@ -29,12 +29,12 @@ def test_a_row_a_cell_with_units_in_the_names() -> None:
 
 def test_random_weights_are_named_in_every_row() -> None:
     made = results(ok(1, 1, 0.1), absent(2, 1, "failed", "out of memory"))
-    assert {row["weights"] for row in read(spreadsheet.render(made))} == {"random weights"}
+    assert {row["weights"] for row in read(rows.render(made))} == {"random weights"}
 
 
 def test_what_was_not_measured_is_empty_and_not_zero() -> None:
     made = results(absent(2, 1, "failed", 'it said "no",\nthen died'))
-    (row,) = read(spreadsheet.render(made))
+    (row,) = read(rows.render(made))
     assert row["reason"] == 'it said "no",\nthen died'
     assert [row[name] for name in ("rtf", "latency_median_s", "energy_per_call_j", "macs")] == [""] * 4
 
@@ -60,6 +60,6 @@ def test_training_and_error_rates_have_their_columns() -> None:
 
 
 def test_a_run_without_cells_has_the_whole_header(tmp_path: Path) -> None:
-    spreadsheet.write(results(), tmp_path)
+    rows.write(results(), tmp_path)
     assert (tmp_path / "results.csv").read_text().strip().split(",") == columns(results())
     assert list(cell_rows(results(ok(1, 1, 0.1)))[0]) == columns(results())

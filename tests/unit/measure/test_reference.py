@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.measure.peak import higher_peak, relate_to_peak
+from profiler.measure.reference import higher_peak, relate_to_peak
 from profiler.results.types import Operations, Reference
 
 START = Reference(gflops=100.0, gb_per_s=8.0, threads=2)

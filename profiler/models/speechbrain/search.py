@@ -1,7 +1,7 @@
-"""Makes SpeechBrain's attention decoders with untrained weights take as many steps as speech of that length would need.
+"""What SpeechBrain's searches need here: a pinned number of steps, placeholder labels, search by CTC alone.
 
-Untrained weights never end a sentence by themselves: the search would run to its cap, one step a frame, several times
-as many as on speech.
+Untrained weights never end a sentence by themselves: the search would run to its cap, one step per frame, several times
+as many as on speech. So it takes as many steps as speech of that length would need.
 """
 
 from __future__ import annotations
@@ -61,3 +61,38 @@ def _forbid_ending(searcher: Any) -> None:
         return (logits, *rest)
 
     searcher.forward_step = forward_step
+
+
+NOTE = (
+    "With CTC weight 1 SpeechBrain's search adds the scores of all earlier steps to each step's own; here every step "
+    "starts from zero."
+)
+
+
+def start_steps_from_zero(interface: Any) -> list[str]:
+    """Change the searchers of an interface that run on CTC alone; returns what to note about it."""
+    searchers = [
+        module
+        for module in interface.modules()
+        if hasattr(module, "_attn_weight_step") and getattr(module, "attn_weight", None) == 0
+    ]
+    for searcher in searchers:
+        _start_from_zero(searcher)
+    return [NOTE] if searchers else []
+
+
+def _start_from_zero(searcher: Any) -> None:
+    original = searcher._attn_weight_step
+
+    def attn_weight_step(tokens: Any, memory: Any, states: Any, lengths: Any, attention: Any, scores: Any) -> Any:
+        return original(tokens, memory, states, lengths, attention, scores.new_zeros(scores.shape))
+
+    searcher._attn_weight_step = attn_weight_step
+
+
+class PlaceholderLabels:
+    """Numbered classes behind the one method of a label encoder that SpeechBrain's classifiers call."""
+
+    def decode_torch(self, indices: Any) -> list[str]:
+        """A name for each of a row of class numbers, which is what a classifier finds for a batch."""
+        return [f"class {int(index)}" for index in indices]
