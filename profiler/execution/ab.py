@@ -43,7 +43,7 @@ class AbExecution(Execution):
         if not can_own_pages():
             self._note(messages.SHARED_PAGES)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
-        self.file.results.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
+        self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 
     def make_schedule(self) -> Schedule:
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}

@@ -22,7 +22,7 @@ from profiler.execution.workers import Workers
 from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
 from profiler.results.store import ResultsFile
-from profiler.results.types import Results
+from profiler.results.types import DatasetResult, Results
 
 
 @dataclass
@@ -39,11 +39,18 @@ class DatasetPasses:
 
     @classmethod
     def of(
-        cls, plan: DatasetPlan, loaded: LoadedRecipe, workers: Workers, file: ResultsFile, display: Display
+        cls,
+        plan: DatasetPlan,
+        loaded: LoadedRecipe,
+        workers: Workers,
+        file: ResultsFile,
+        display: Display,
+        results: Results,
     ) -> DatasetPasses:
-        earlier = {result.variant: result for result in file.results.datasets}
+        """`results`: of the run so far."""
+        earlier = {result.variant: result for result in results.datasets}
         names = [variant.name for variant in loaded.recipe.variants]
-        scoring = Scoring.of(plan, file.folder, names, file.results.accuracy)
+        scoring = Scoring.of(plan, file.folder, names, file.head.accuracy)
         states = {}
         for name in names:
             found = earlier.get(name)
@@ -70,9 +77,8 @@ class DatasetPasses:
         except NotSupported as error:
             state.skip = f"variant not supported: {error}"
         finally:
-            self._put(state)
-        found = self.file.results.datasets[self._place(variant)]
-        self.display.dataset_done(found, number, self.scoring.records.get(variant))
+            result = self._put(state)
+        self.display.dataset_done(result, number, self.scoring.records.get(variant))
 
     def _run(self, number: int, state: DatasetState, batches: list[int]) -> None:
         """One process, until it has done all batches or one of them has ended it."""
@@ -145,7 +151,7 @@ class DatasetPasses:
         self.workers.do(variant, self._job(number, variant, works), limit, listen)
 
     def _wants_texts(self, variant: str) -> bool:
-        model = self.file.results.model(variant)
+        model = self.file.head.model(variant)
         return self.plan.scored and model is not None and model.weights == "pretrained"
 
     def _job(self, number: int, variant: str, works: list[BatchWork]) -> DatasetJob:
@@ -183,22 +189,20 @@ class DatasetPasses:
                 batch.skip = forecast.too_large(cell, memory, rate)
 
     def _rate(self, variant: str) -> int:
-        model = self.file.results.model(variant)
+        model = self.file.head.model(variant)
         return (model.sample_rate if model else None) or 16000
 
-    def _put(self, state: DatasetState) -> None:
-        model = self.file.results.model(state.variant)
+    def _put(self, state: DatasetState) -> DatasetResult:
+        model = self.file.head.model(state.variant)
         output = model.output if model else "the model's final output"
         audio = "its own" if all(u.audio for batch in self.plan.batches for u in batch) else self._sample_audio()
         result = state.result(f"waveforms in memory to {output}", audio)
         self.file.put_dataset(result, self.scoring.record(state, result, model))
+        return result
 
     def _sample_audio(self) -> str:
         audio = self.loaded.recipe.profiling_dimensions.example_audio
         return f"{Path(audio).name}, cut or repeated" if audio else "random data"
-
-    def _place(self, variant: str) -> int:
-        return next(place for place, result in enumerate(self.file.results.datasets) if result.variant == variant)
 
 
 def check_same_batches(earlier: Results | None, plan: DatasetPlan | None) -> None:

@@ -74,18 +74,17 @@ class Execution:
         earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
         check_same_batches(earlier, data)
         self.folder = options.resume or new_run_folder(options.logdir, loaded.name)
-        self.file = ResultsFile(
-            self.folder, earlier or new_results(loaded, self.folder.name, options.command, options.device, self.threads)
-        )
+        results = earlier or new_results(loaded, self.folder.name, options.command, options.device, self.threads)
+        self.file = ResultsFile(self.folder, results)
         self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
-        self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display) if data else None
+        self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display, results) if data else None
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
         for state in self.states.values():
             self.forecasts[state.cell.variant].learn(state)
         self.schedule = self.make_schedule()
-        self.peaks = Peaks(self.workers, self.file.results.environment)
+        self.peaks = Peaks(self.workers, self.file.head.environment)
         self._left: float | None = None
         self._estimate_due = 0.0
 
@@ -106,11 +105,11 @@ class Execution:
 
     def execute(self) -> Results:
         """Measure what is missing. An interruption is marked in the results, then raised again."""
-        results = self.file.results
-        if results.run.status == "complete" and not self._anything_missing():
+        head = self.file.head
+        if head.run.status == "complete" and not self._anything_missing():
             self.display.note("This run is complete: nothing is left to measure.")
             return read_results(self.folder)
-        results.run.status, results.run.finished = "running", None
+        head.run.status, head.run.finished = "running", None
         try:
             self._start()
             while (visits := self.schedule.next_round(by_variant=self.workers.crowded)) is not None:
@@ -122,8 +121,8 @@ class Execution:
             self._finish()
         except KeyboardInterrupt:
             self.workers.close()
-            results.run.status = "interrupted"
-            results.run.finished = now()
+            head.run.status = "interrupted"
+            head.run.finished = now()
             self.file.write()
             raise
         finally:
@@ -136,7 +135,7 @@ class Execution:
         return bool(self.schedule.planned()) or (self.dataset is not None and any(map(self.dataset.lacks, rounds)))
 
     def _start(self) -> None:
-        results = self.file.results
+        head = self.file.head
         first = self.recipe.variants[0].name
         try:
             self.display.status(f"loading {self.recipe.pretrained_model.source}")
@@ -150,8 +149,8 @@ class Execution:
         except NotSupported as error:
             self._skip_variant(first, str(error))
         else:
-            results.environment.reference = self._reference(first)
-        for text in warnings_at_start(results.environment, self.options.device, self.recipe):
+            head.environment.reference = self._reference(first)
+        for text in warnings_at_start(head.environment, self.options.device, self.recipe):
             self._note(text)
         for cell, reason in self.plan.skipped.items():
             self.states[cell].skip = reason
@@ -194,7 +193,7 @@ class Execution:
             for state in states:
                 self.forecasts[state.cell.variant].learn(state)
                 self.display.cell_done(self._put(state), number)
-        self.file.results.run.rounds = self.schedule.number
+        self.file.head.run.rounds = self.schedule.number
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
     def _measure(self, number: int, states: list[CellState], handoffs: dict[str, float | None]) -> None:
@@ -241,12 +240,12 @@ class Execution:
         )
 
     def _finish(self) -> None:
-        results = self.file.results
-        start = results.environment.reference
+        head = self.file.head
+        start = head.environment.reference
         measured = [state.cell.variant for state in self.states.values() if state.rounds]
         if measured:
             end = self._reference(measured[0])
-            results.environment.reference_at_end = end
+            head.environment.reference_at_end = end
             # A better peak than when a cell was measured is nearer the truth: shares of it follow. And what was not
             # stable when it was last visited did not know yet why there would be no more rounds.
             unstable = set(self.schedule.unstable())
@@ -256,11 +255,11 @@ class Execution:
                 change = end.gflops / start.gflops - 1
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
-        results.environment.at_end = read_state()
-        results.run.stopped_by = self.schedule.stopped_by
+        head.environment.at_end = read_state()
+        head.run.stopped_by = self.schedule.stopped_by
         self._say_why_stopped()
-        results.run.status = "complete"
-        results.run.finished = now()
+        head.run.status = "complete"
+        head.run.finished = now()
         self.file.write()
 
     def _say_why_stopped(self) -> None:
@@ -278,11 +277,11 @@ class Execution:
 
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
-        self.file.results.run.loading_s += seconds
+        self.file.head.run.loading_s += seconds
         model = Model(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
-        models = self.file.results.models
-        known = self.file.results.model(variant)
+        models = self.file.head.models
+        known = self.file.head.model(variant)
         if known is None:
             models.append(model)
             for note in model.notes:
@@ -300,7 +299,7 @@ class Execution:
         return result
 
     def _result(self, state: CellState) -> CellResult:
-        model = self.file.results.model(state.cell.variant)
+        model = self.file.head.model(state.cell.variant)
         output = model.output if model else "the model's final output"
         audio = self.recipe.profiling_dimensions.example_audio
         result = state.result(
@@ -344,7 +343,7 @@ class Execution:
                 self._put(state)
 
     def _reason_to_skip(self, cell: Cell) -> str | None:
-        model = self.file.results.model(cell.variant)
+        model = self.file.head.model(cell.variant)
         rate = (model.sample_rate if model else None) or 16000
         return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
@@ -371,6 +370,6 @@ class Execution:
         return total
 
     def _note(self, text: str) -> None:
-        if text not in self.file.results.run.notes:
-            self.file.results.run.notes.append(text)
+        if text not in self.file.head.run.notes:
+            self.file.head.run.notes.append(text)
         self.display.note(text)

@@ -34,6 +34,7 @@ from profiler.results.types import (
     DatasetResult,
     Record,
     Results,
+    RunHead,
 )
 
 SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
@@ -55,11 +56,11 @@ class Place:
 
 
 class ResultsFile:
-    """Keeps the results of a run on disk. `results` holds everything but its cells."""
+    """Keeps the results of a run on disk; `head` is what is held in memory."""
 
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
-        self.results = results.model_copy(update={"cells": []})
+        self.head = RunHead(**{name: value for name, value in results if name not in ("cells", "datasets")})
         self._cells: dict[Key, Place | bytes] = {cell.key: _dump(cell) for cell in results.cells}
         self._datasets: dict[str, bytes] = {found.variant: _dump(found) for found in results.datasets}
         self._journal: int | None = None
@@ -87,12 +88,9 @@ class ResultsFile:
     def put_dataset(self, result: DatasetResult, accuracy: Accuracy | None = None) -> None:
         """Add or replace what a variant has of the data set, then write."""
         if accuracy is not None:
-            others = [found for found in self.results.accuracy if found.variant != accuracy.variant]
-            order = [*(found.variant for found in self.results.accuracy), accuracy.variant]
-            self.results.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
-        known = [found.variant for found in self.results.datasets]
-        place = known.index(result.variant) if result.variant in known else len(known)
-        self.results.datasets[place : place + 1] = [result.model_copy(update={"samples": []})]
+            others = [found for found in self.head.accuracy if found.variant != accuracy.variant]
+            order = [*(found.variant for found in self.head.accuracy), accuracy.variant]
+            self.head.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
         self._datasets[result.variant] = _dump(result)
         self.write()
 
@@ -134,8 +132,7 @@ class ResultsFile:
 
     def _replace(self, to_disk: bool) -> None:
         """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
-        head = self.results.model_dump(mode="json", by_alias=True, exclude={"cells", "datasets"})
-        text = _json(head)
+        text = _json(self.head.model_dump(mode="json", by_alias=True))
         part = self.path.with_name(f".{FILE}.part")
         places: dict[Key, tuple[int, int]] = {}
         try:
@@ -188,7 +185,7 @@ def _json(value: Any) -> str:
 
 
 def _dump(record: Record) -> bytes:
-    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
+    return record.model_dump_json().encode()
 
 
 def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:

@@ -668,24 +668,29 @@ class Environment(MachineState):
     at_end: MachineState | None = None
 
 
-class Results(Record):
-    """The whole file."""
+class RunHead(Record):
+    """A run without its cells and data sets, which grow with it: what is held in memory while it goes on."""
 
     results_schema: int = Field(SCHEMA, alias="schema")
     run: Run
     environment: Environment = Field(default_factory=Environment)
     models: list[Model] = Field(default_factory=list)
-    cells: list[CellResult] = Field(default_factory=list)
-    datasets: list[DatasetResult] = Field(default_factory=list)
     accuracy: list[Accuracy] = Field(default_factory=list)
 
     model_config = ConfigDict(populate_by_name=True)
 
-    def cell(self, variant: str, seconds: float, batch_size: int) -> CellResult | None:
-        return next((cell for cell in self.cells if cell.key == (variant, seconds, batch_size)), None)
-
     def model(self, variant: str) -> Model | None:
         return next((model for model in self.models if model.variant == variant), None)
+
+
+class Results(RunHead):
+    """The whole file."""
+
+    cells: list[CellResult] = Field(default_factory=list)
+    datasets: list[DatasetResult] = Field(default_factory=list)
+
+    def cell(self, variant: str, seconds: float, batch_size: int) -> CellResult | None:
+        return next((cell for cell in self.cells if cell.key == (variant, seconds, batch_size)), None)
 
     @property
     def variants(self) -> list[str]:

@@ -58,8 +58,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     file.put(cell(0.25, 4))
     read = read_results(tmp_path)
     assert read.cells[0].latency_s == latency(0.1)
-    assert file.results.cells == [], "cells are kept on disk alone"
-    assert read.model_copy(update={"cells": []}) == file.results
+    assert not hasattr(file.head, "cells"), "cells are kept on disk alone"
+    assert (read.run, read.environment) == (file.head.run, file.head.environment)
     assert [found.key for found in read_results(tmp_path / "results.json").cells] == [found.key for found in read.cells]
     assert read_results(tmp_path).environment.cpu == "Żółw 3000"
 
