@@ -185,7 +185,7 @@ def _json(value: Any) -> str:
 
 
 def _dump(record: Record) -> bytes:
-    return record.model_dump_json().encode()
+    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
