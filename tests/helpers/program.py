@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.helpers import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = Path(__file__).resolve().parent / "modules.py"
 
@@ -20,9 +22,16 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, str(ROOT / "profile.py"), *map(str, arguments)]
 
 
-def run(*arguments: str | Path, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run to the end and give exit status and output."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
+def run(
+    *arguments: str | Path, timeout: float = 300, fresh: bool = False, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end and give exit status and output.
+
+    Where nothing is asked of the process itself it is a fork that has torch already (warm.py), which saves seconds.
+    """
+    if fresh or more or sys.platform != "linux":
+        return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
+    return warm.run(command(*arguments)[1:], ROOT, timeout)
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

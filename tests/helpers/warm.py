@@ -1,0 +1,205 @@
+"""The real program without the wait for torch: a script and its arguments -> exit status and output.
+
+A process of its own imports the libraries once, and is forked for every run: the launcher, and all code of the project,
+is read and run anew as by `python profile.py ...`, and so are the workers that it starts. What a fork cannot show stays
+with real processes: what is imported when, settings that are read while torch is loaded, signals, addresses in memory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+# What every run imports before it looks at a model. Nothing of the project, and no library of models.
+LIBRARIES = (
+    "torch",
+    "torch._dynamo",  # torch's profiler imports it
+    "torch.utils.flop_counter",
+    "hyperpyyaml",
+    "jinja2",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
+    "platformdirs",
+    "psutil",
+    "pydantic.json_schema",
+    "pydantic.main",
+    "pydantic.types",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "scipy.stats",
+    "soundfile",
+    "tabulate",
+    "tensorboard.plugins.text.metadata",
+    "tensorboard.summary.writer.event_file_writer",
+    "tensorboard.util.tensor_util",
+)
+_LENGTH = 8  # bytes that say how long a request is
+
+
+class Warm:
+    """The process that has imported everything, seen from the tests."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())]
+        # As the profiler starts its workers: they are to iterate over sets in the same order in every run.
+        environment = os.environ | {"PYTHONHASHSEED": "0", "KINETO_LOG_LEVEL": "5"}
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+        theirs.close()
+        self.socket = ours
+        self.answers = ours.makefile("r")
+        atexit.register(self.close)
+
+    def run(self, arguments: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+        """Have a script run to its end."""
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            request = {"arguments": arguments, "folder": str(folder), "environment": dict(os.environ)}
+            data = json.dumps(request).encode()
+            socket.send_fds(self.socket, [len(data).to_bytes(_LENGTH, "big")], [output.fileno(), errors.fileno()])
+            self.socket.sendall(data)
+            pid = int(self.answers.readline())
+            self.socket.settimeout(timeout)
+            try:
+                status = int(self.answers.readline())
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                self.close()  # the next run gets another one
+                raise subprocess.TimeoutExpired(arguments, timeout, _read(output), _read(errors)) from None
+            self.socket.settimeout(None)
+            return subprocess.CompletedProcess(arguments, status, _read(output), _read(errors))
+
+    def close(self) -> None:
+        self.socket.close()
+        self.answers.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def _read(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
+_started: list[Warm] = []
+
+
+def run(arguments: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+    """A script run to its end in a fork of the process that has imported everything; that is made when first asked."""
+    if not _started or _started[-1].process.poll() is not None:
+        _started.append(Warm())
+    return _started[-1].run(arguments, folder, timeout)
+
+
+# -- in that process, and its forks
+
+
+def serve(channel: socket.socket) -> None:
+    """Fork for each request, and say how the fork ended."""
+    while True:
+        head, descriptors, *_ = socket.recv_fds(channel, _LENGTH, 2)
+        if not head:
+            return
+        data = b""
+        while len(data) < int.from_bytes(head, "big"):
+            data += channel.recv(1 << 20)
+        request = json.loads(data)
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            os.dup2(descriptors[0], 1)
+            os.dup2(descriptors[1], 2)
+            _leave(partial(_run_script, **request))
+        for descriptor in descriptors:
+            os.close(descriptor)
+        channel.sendall(f"{pid}\n".encode())
+        _, status = os.waitpid(pid, 0)
+        channel.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def _run_script(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
+    os.chdir(folder)
+    _become(arguments, environment)
+    sys.path.insert(0, str(Path(arguments[0]).parent))
+    subprocess.Popen = Forked  # type: ignore[assignment,misc]
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _become(arguments: list[str], environment: dict[str, str]) -> None:
+    """What a new process has that a fork has not."""
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[:] = arguments
+    random.seed()
+
+
+def _leave(work: Callable[[], None]) -> None:
+    """Do the work, and end this process with the status that Python would have given."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status & 0xFF)
+
+
+class Forked(subprocess.Popen[Any]):
+    """`python -m profiler...` of this very Python goes on in the fork, with all that is imported; all else is real."""
+
+    def __init__(self, args: Any, **more: Any) -> None:
+        if list(args[:2]) == [sys.executable, "-m"] and args[2].startswith("profiler."):
+            kept = {0, 1, 2, *more.get("pass_fds", ())}
+            more["preexec_fn"] = lambda: _leave(lambda: _run_module(args[2:], more.get("env") or os.environ, kept))
+        super().__init__(args, **more)
+
+
+def _run_module(arguments: list[str], environment: Mapping[str, str], kept: set[int]) -> None:
+    _close_all_but(kept)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
+    _become(arguments, dict(environment))
+    sys.path[:0] = [str(Path.cwd()), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for descriptor in [int(link.name) for link in Path("/proc/self/fd").iterdir()]:
+        if descriptor not in kept:
+            with contextlib.suppress(OSError):  # that of the listing
+                os.close(descriptor)
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder: its modules are not for the program
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    gc.collect()
+    gc.freeze()  # never garbage: a collection in a fork need not walk it, which would copy its pages
+    serve(socket.socket(fileno=int(sys.argv[1])))
