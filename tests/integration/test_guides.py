@@ -17,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from profiler.environment import allowed_cpus
-from tests.helpers import program
+from tests.helpers import program, warm
 from tests.helpers.program import ROOT
 
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,9 +70,7 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
             for line in block.text.splitlines():
                 words = shlex.split(line)
                 assert words[0] == "python", line
-                done = subprocess.run(
-                    [sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=300
-                )
+                done = _type(words[1:], folder)
                 assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
                 printed.append(done.stdout)
         elif block.language == "diff":
@@ -87,6 +85,12 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
             (folder / block.title).parent.mkdir(exist_ok=True)
             (folder / block.title).write_text(block.text)
     return printed
+
+
+def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    if words[0] == "profile.py":
+        return warm.run([str(folder / "profile.py"), *words[1:]], folder, timeout=300)
+    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def _patch(file: Path, diff: str) -> None:
