@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from profiler.cli import COMMANDS
 from tests.helpers import warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,12 @@ def run(
     """
     if fresh or more or sys.platform != "linux":
         return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
-    return warm.run(command(*arguments)[1:], ROOT, timeout)
+    return warm.run(command(*arguments)[1:], ROOT, timeout, torch=needs_torch(*arguments))
+
+
+def needs_torch(*arguments: str | Path) -> bool:
+    """Whether a command runs a model; others never import torch."""
+    return str(arguments[0]) in ("ab", "doctor") or not (str(arguments[0]).startswith("-") or arguments[0] in COMMANDS)
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

@@ -26,16 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-# What every run imports before it looks at a model. Nothing of the project, and no library of models.
+# What runs import before they look at a model. Nothing of the project, and no library of models.
 LIBRARIES = (
-    "torch",
-    "torch._dynamo",  # torch's profiler imports it
-    "torch.utils.flop_counter",
     "hyperpyyaml",
     "jinja2",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
     "matplotlib.figure",
+    "numpy",
     "platformdirs",
     "psutil",
     "pydantic.json_schema",
@@ -44,22 +42,22 @@ LIBRARIES = (
     "rich.console",
     "rich.progress",
     "rich.table",
-    "scipy.stats",
     "soundfile",
     "tabulate",
     "tensorboard.plugins.text.metadata",
     "tensorboard.summary.writer.event_file_writer",
     "tensorboard.util.tensor_util",
 )
+WITH_TORCH = ("torch", "torch._dynamo", "torch.utils.flop_counter")  # the second by its profiler
 _LENGTH = 8  # bytes that say how long a request is
 
 
 class Warm:
     """The process that has imported everything, seen from the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, torch: bool) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())]
+        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno()), *(WITH_TORCH if torch else ())]
         # As the profiler starts its workers: they are to iterate over sets in the same order in every run.
         environment = os.environ | {"PYTHONHASHSEED": "0", "KINETO_LOG_LEVEL": "5"}
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
@@ -98,14 +96,14 @@ def _read(file: IO[str]) -> str:
     return file.read()
 
 
-_started: list[Warm] = []
+_started: dict[bool, Warm] = {}
 
 
-def run(arguments: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
-    """A script run to its end in a fork of the process that has imported everything; that is made when first asked."""
-    if not _started or _started[-1].process.poll() is not None:
-        _started.append(Warm())
-    return _started[-1].run(arguments, folder, timeout)
+def run(arguments: list[str], folder: Path, timeout: float, torch: bool = True) -> subprocess.CompletedProcess[str]:
+    """A script run to its end in a fork of the process that has imported everything, or everything but torch."""
+    if torch not in _started or _started[torch].process.poll() is not None:
+        _started[torch] = Warm(torch)
+    return _started[torch].run(arguments, folder, timeout)
 
 
 # -- in that process, and its forks
@@ -198,7 +196,7 @@ def _close_all_but(kept: set[int]) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]  # this folder: its modules are not for the program
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, *sys.argv[2:]):
         importlib.import_module(library)
     gc.collect()
     gc.freeze()  # never garbage: a collection in a fork need not walk it, which would copy its pages

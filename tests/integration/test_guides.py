@@ -89,7 +89,7 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
 
 def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     if words[0] == "profile.py":
-        return warm.run([str(folder / "profile.py"), *words[1:]], folder, timeout=300)
+        return warm.run([str(folder / "profile.py"), *words[1:]], folder, 300, program.needs_torch(*words[1:]))
     return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import subprocess
-import sys
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from profiler.recipe.load import load_recipe
 from profiler.shipped import shipped_recipes
-from tests.helpers import program
+from tests.helpers import program, warm
 from tests.helpers.road import QUICK, Done, go, read_trace
 from tests.helpers.shipped import ROWS, Row, load_variants
 
@@ -149,18 +148,19 @@ def test_each_cell_has_one_small_trace_with_the_models_operators(shrunk: Shrunk)
 
 
 @pytest.mark.slow
-def test_report_prints_the_same_tables_without_torch(shrunk: Shrunk) -> None:
+def test_report_prints_the_same_tables_without_torch(shrunk: Shrunk, tmp_path: Path) -> None:
     done = shrunk.done
-    script = f"""
+    script = tmp_path / "report.py"
+    script.write_text(f"""
 import runpy, sys
 sys.argv = ["profile.py", "report", "latest", "--logdir", {str(done.logdir)!r}]
 try:
     runpy.run_path("profile.py", run_name="__main__")
 finally:
     print("torch" in sys.modules, "transformers" in sys.modules, file=sys.stderr)
-"""
+""")
     before = done.tables
-    again = subprocess.run([sys.executable, "-c", script], cwd=program.ROOT, capture_output=True, text=True, timeout=60)
+    again = warm.run([str(script)], program.ROOT, timeout=60, torch=False)
     assert again.returncode == 0, again.stderr
     assert before.strip() in again.stdout
     assert again.stderr.splitlines()[-1] == "False False"
