@@ -19,9 +19,9 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 profile: setup
 	$(BIN)/python profile.py recipes/wav2vec2.yaml
 
-# Files of tests go to as many processes as there are cores, the long ones first; what a file shares is made once.
+# Tests go to as many processes as there are cores, the long ones first; what they share is made once (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .

@@ -23,12 +23,28 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 
-# Files that take minutes begin first, so that no process is left alone with one of them at the end.
-LONG = ("test_guides", "test_shipped_recipes", "test_networks", "test_variants", "test_measuring", "test_plugin_page")
+# What takes minutes begins first, so that no process is left alone with it at the end.
+LONG = ("test_networks", "test_variants", "test_guides", "test_shipped_recipes", "test_plugin_page")
+# Files whose tests share no run: each test goes to whichever process is free.
+APART = ("test_ab", "test_dataset", "test_failures", "test_guides", "test_interruption", "test_variants")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_shared(item)))
+
+
+def _shared(item: pytest.Item) -> str:
+    """Tests of one name go to one process (`--dist loadgroup`): those of a file, or of one shipped recipe."""
+    if item.path.stem in APART:
+        return item.nodeid
+    recipe = (
+        item.callspec.params.get("shrunk", "")
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else ""
+    )
+    return f"{item.path}{recipe}"
 
 
 class TinyModel(NamedTuple):

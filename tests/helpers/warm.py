@@ -48,7 +48,15 @@ LIBRARIES = (
     "tensorboard.summary.writer.event_file_writer",
     "tensorboard.util.tensor_util",
 )
-WITH_TORCH = ("torch", "torch._dynamo", "torch.utils.flop_counter")  # the second by its profiler
+# Its profiler imports the second; libraries of models import the rest.
+WITH_TORCH = (
+    "torch",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "huggingface_hub",
+    "scipy.interpolate",
+    "scipy.stats",
+)
 _LENGTH = 8  # bytes that say how long a request is
 
 
