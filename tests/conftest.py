@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # What takes minutes begins first, so that no process is left alone with it at the end.
 LONG = ("test_networks", "test_variants", "test_guides", "test_shipped_recipes", "test_plugin_page")
 # Files whose tests share no run: each test goes to whichever process is free.
-APART = ("test_ab", "test_dataset", "test_failures", "test_guides", "test_interruption", "test_variants")
+APART = ("test_ab", "test_dataset", "test_guides", "test_interruption", "test_variants")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

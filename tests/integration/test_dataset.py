@@ -74,6 +74,7 @@ def only(results: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_the_time_over_a_set_is_per_second_of_real_speech(tmp_path: Path) -> None:
     lengths = [0.1, 0.4, 0.2, 0.3, 0.2, 0.2, 0.4, 0.1]
     shapes_file(tmp_path, lengths)
@@ -109,6 +110,7 @@ def test_the_time_over_a_set_is_per_second_of_real_speech(tmp_path: Path) -> Non
     assert "lengths alone" in done.stdout, "it says that the audio is not that of the set"
 
 
+@pytest.mark.slow
 def test_the_model_hears_the_audio_of_the_set(tmp_path: Path) -> None:
     stereo = recordings.write(tmp_path / "audio" / "stereo.wav", 0.5, channels=2)
     recordings.write(tmp_path / "audio" / "low.wav", 0.3, rate=8000)
@@ -142,6 +144,7 @@ def test_the_model_hears_the_audio_of_the_set(tmp_path: Path) -> None:
     assert only(program.results_in(tmp_path / "logs"))["audio"] == "its own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "rounds"), [("", 3), (", rounds: 1", 1), (", rounds: 4", 4)])
 def test_the_set_has_rounds_of_its_own(tmp_path: Path, asked: str, rounds: int) -> None:
     """The grid makes two: what it has no round for comes at the end."""
@@ -155,43 +158,48 @@ def test_the_set_has_rounds_of_its_own(tmp_path: Path, asked: str, rounds: int) 
     assert [len(cell["latency_s"]["rounds"]) for cell in results["cells"]] == [2]
 
 
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [
-        ("raise", "the model does not like this length"),
-        ("SIGKILL", "killed by SIGKILL"),
-        ("hang", "no result within 3 s (measure.limit)"),
-    ],
-)
-def test_a_batch_that_dies_fails_alone_and_is_named(tmp_path: Path, what: str, reason: str) -> None:
+WAYS = {
+    "raise": "the model does not like this length",
+    "SIGKILL": "killed by SIGKILL",
+    "hang": "no result within 3 s (measure.limit)",
+}
+
+
+@pytest.mark.slow
+def test_a_batch_that_dies_fails_alone_and_is_named(tmp_path: Path) -> None:
+    """In whatever way: each variant has its own."""
     shapes_file(tmp_path, [0.3, 0.1, 0.2, 0.1, 0.4, 0.1])
+    variants = [f"- {{name: {what}, set: {{pretrained_model.overrides.what: {what}}}}}\n" for what in WAYS]
     recipe = dataset_recipe(
         tmp_path,
         "{source: set.shapes.tsv, batch_size: 2, rounds: 2}",
         "Trouble",
-        f"{{what: {what}, at: 0.2}}",
-        "measure: {warmup: 1, min_calls: 5, budget: 0.1, limit: 3, rounds: 2}\n",
+        "{at: 0.2}",
+        "measure: {warmup: 1, min_calls: 5, budget: 0.1, limit: 3, rounds: 2}\nvariants:\n" + "".join(variants),
     )
     done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
-    found = only(program.results_in(tmp_path / "logs"))
+    datasets = program.results_in(tmp_path / "logs")["datasets"]
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    (failed,) = found["failed"]
-    assert (failed["batch"], failed["longest"]) == (2, "u2")
-    assert reason in failed["reason"]
-    assert "the longest u2 of 0.200 s): failed" in done.stdout
-    assert found["batches"] == 2
-    assert found["seconds_of_audio"] == pytest.approx(0.9), "of the batches that were measured"
-    assert [len(sample["latency_s"]) for sample in found["samples"]] == [2, 0, 2]
+    assert [found["variant"] for found in datasets] == list(WAYS)
+    for found in datasets:
+        (failed,) = found["failed"]
+        assert (failed["batch"], failed["longest"]) == (2, "u2")
+        assert WAYS[found["variant"]] in failed["reason"]
+        assert found["batches"] == 2
+        assert found["seconds_of_audio"] == pytest.approx(0.9), "of the batches that were measured"
+        assert [len(sample["latency_s"]) for sample in found["samples"]] == [2, 0, 2]
+    assert done.stdout.count("the longest u2 of 0.200 s): failed") == len(WAYS)
 
 
+@pytest.mark.slow
 def test_batches_that_cannot_fit_in_memory_are_skipped_with_the_figure(tmp_path: Path) -> None:
-    shapes_file(tmp_path, [0.01, 100, 0.02])
+    shapes_file(tmp_path, [0.005, 100, 0.01])
     recipe = program.module_recipe(
         tmp_path,
         "Hungry",
         "{megabytes_per_second: 20000}",
-        seconds="[0.01, 0.02]",
+        seconds="[0.005, 0.01]",
         batches="[1]",
         more=program.QUICK + "dataset: {source: set.shapes.tsv}\n",
     )
@@ -232,6 +240,7 @@ def test_the_list_of_bad_entries_has_an_end(tmp_path: Path) -> None:
     assert "and 30 more" in done.stderr
 
 
+@pytest.mark.slow
 def test_bad_entries_can_be_skipped_and_are_counted_and_named(tmp_path: Path) -> None:
     bad_manifest(tmp_path)
     whole = (tmp_path / "c.flac").read_bytes()
@@ -247,6 +256,7 @@ def test_bad_entries_can_be_skipped_and_are_counted_and_named(tmp_path: Path) ->
     assert "Skipped 1 utterances that could not be read: c (" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_that_breaks_in_the_middle_fails_its_batch(tmp_path: Path) -> None:
     for name in ("a", "b"):
         recordings.write(tmp_path / "audio" / f"{name}.flac", 0.3)
@@ -259,6 +269,7 @@ def test_a_file_that_breaks_in_the_middle_fails_its_batch(tmp_path: Path) -> Non
     assert "b cannot be read" in failed["reason"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_pass_is_kept_and_taken_up(tmp_path: Path) -> None:
     (tmp_path / "heard.py").write_text(HEARD)
     shapes_file(tmp_path, [0.3] * 60)
@@ -319,6 +330,7 @@ def test_show_tells_what_would_be_measured(tmp_path: Path) -> None:
     assert data["targets"]["mean"] == pytest.approx(67.85, abs=0.001)
 
 
+@pytest.mark.slow
 def test_a_sorted_sample_does_not_measure_the_longest_alone(tmp_path: Path) -> None:
     shapes_file(tmp_path, [0.01 * number for number in range(1, 101)])
     recipe = dataset_recipe(tmp_path, "{source: set.shapes.tsv, batch_size: 4, order: sorted, limit: 20}", "Nothing")

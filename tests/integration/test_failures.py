@@ -8,36 +8,46 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import program
+from tests.helpers.road import Done
+
+pytestmark = pytest.mark.slow
 
 LIMIT = "measure: {warmup: 1, min_calls: 5, budget: 0.2, limit: 3, rounds: 2}\n"
 
 
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [
-        ("raise", "the model does not like this length"),
-        ("SIGSEGV", "killed by SIGSEGV"),
-        ("SIGKILL", "killed by SIGKILL"),
-        ("hang", "no result within 3 s (measure.limit)"),
-    ],
-)
-def test_a_cell_that_dies_fails_alone(tmp_path: Path, what: str, reason: str) -> None:
-    recipe = program.module_recipe(tmp_path, "Trouble", f"{{what: {what}, at: 0.2}}", batches="[1]", more=LIMIT)
-    done = program.run(recipe, "profiling_dimensions.audio_mockup_secs=[0.1,0.2,0.3]", "--trust", "--logdir", tmp_path)
-    results = program.results_in(tmp_path)
-    failed = program.cell(results, 0.2, 1)
+WAYS = {
+    "raise": "the model does not like this length",
+    "SIGSEGV": "killed by SIGSEGV",
+    "SIGKILL": "killed by SIGKILL",
+    "hang": "no result within 3 s (measure.limit)",
+}
+
+
+@pytest.fixture(scope="module")
+def dying(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A run of several variants: each dies in another way in the second of its three cells."""
+    folder = tmp_path_factory.mktemp("dying")
+    variants = [f"- {{name: {what}, set: {{pretrained_model.overrides.what: {what}}}}}\n" for what in WAYS]
+    more = LIMIT + "variants:\n" + "".join(variants)
+    recipe = program.module_recipe(folder, "Trouble", "{at: 0.2}", "[0.1, 0.2, 0.3]", "[1]", more)
+    done = program.run(recipe, "--trust", "--logdir", folder / "logs")
     assert done.returncode == 1
+    return Done(done.stdout, done.stderr, folder / "logs")
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_a_cell_that_dies_fails_alone(dying: Done, what: str) -> None:
+    first, failed, last = [cell for cell in dying.results["cells"] if cell["variant"] == what]
     assert failed["status"] == "failed"
-    assert reason in failed["reason"]
-    assert reason in done.stdout, "the table says why"
-    assert "Traceback" not in done.stderr
-    for seconds in (0.1, 0.3):
-        measured = program.cell(results, seconds, 1)
+    assert WAYS[what] in failed["reason"]
+    assert WAYS[what] in dying.stdout, "the table says why"
+    assert "Traceback" not in dying.stderr
+    for measured in (first, last):
         assert measured["status"] == "ok"
         assert len(measured["latency_s"]["rounds"]) == 2
         # The sleeper takes 10 ms for each second of audio, whatever happened to its neighbour.
-        assert measured["latency_s"]["min"] == pytest.approx(0.01 * seconds, rel=0.5)
-    assert results["run"]["status"] == "complete"
+        assert measured["latency_s"]["min"] == pytest.approx(0.01 * measured["seconds"], rel=0.5)
+    assert dying.results["run"]["status"] == "complete"
 
 
 def test_a_cell_under_a_real_memory_limit_fails_with_the_reason(tmp_path: Path) -> None:
@@ -56,7 +66,7 @@ def test_a_cell_under_a_real_memory_limit_fails_with_the_reason(tmp_path: Path) 
 def test_cells_that_cannot_fit_in_memory_are_skipped_with_the_figure(tmp_path: Path) -> None:
     # 20 GB for each second of audio: the first cells fit anywhere, the last nowhere.
     recipe = program.module_recipe(
-        tmp_path, "Hungry", "{megabytes_per_second: 20000}", seconds="[0.01, 0.02, 100]", batches="[1]"
+        tmp_path, "Hungry", "{megabytes_per_second: 20000}", seconds="[0.005, 0.01, 100]", batches="[1]"
     )
     done = program.run(recipe, "--trust", "--logdir", tmp_path)
     skipped = program.cell(program.results_in(tmp_path), 100, 1)

@@ -19,7 +19,10 @@ from profiler.recipe.load import load_recipe
 from profiler.results.statistics import estimate
 from profiler.results.types import Latency, Results
 from tests.helpers import program
+from tests.helpers.road import Done, go
 from tests.helpers.tiny import SPEECH
+
+pytestmark = pytest.mark.slow
 
 
 class Noting(Display):
@@ -108,31 +111,65 @@ def test_a_run_ends_once_every_cell_is_as_narrow_as_wanted_and_it_has_lasted_lon
     assert "the 95 % CI of every cell is as narrow as wanted" in done.stderr
 
 
-def test_a_quick_look_has_no_interval_and_says_so(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
-    done = program.run(recipe, "--trust", "--logdir", tmp_path)
-    (cell,) = program.results_in(tmp_path)["cells"]
-    assert cell["latency_s"]["ci95"] is None
-    assert len(cell["latency_s"]["rounds"]) == 2
-    assert "1 of 1 cells: 2 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in done.stdout
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """Two rounds of a model that does nothing, on one thread and on two."""
+    folder = tmp_path_factory.mktemp("quick")
+    more = program.QUICK + "variants:\n- {name: one}\n- {name: two, threads: 2}\n"
+    recipe = program.module_recipe(folder, "Nothing", seconds="[0.1]", batches="[1]", more=more)
+    return go(recipe, folder / "logs", "--trust", "--threads", "1")
 
 
-def test_cpu_time_is_recorded_beside_wall_time(tmp_path: Path) -> None:
+def test_a_quick_look_has_no_interval_and_says_so(quick: Done) -> None:
+    for cell in quick.results["cells"]:
+        assert cell["latency_s"]["ci95"] is None
+        assert len(cell["latency_s"]["rounds"]) == 2
+    assert "2 of 2 cells: 2 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in quick.stdout
+
+
+def test_random_data_is_labelled(quick: Done) -> None:
+    assert {cell["input"]["audio"] for cell in quick.results["cells"]} == {"random data"}
+    assert "random data, not speech" in quick.stdout
+
+
+def test_every_round_notes_how_long_threads_take_to_hand_over(quick: Done) -> None:
+    one, two = quick.results["cells"]
+    assert [state.get("handoff_s") for state in one["conditions"]] == [None, None], "nobody to hand over to"
+    assert [state["handoff_s"] > 0 for state in two["conditions"]] == [True, True]
+
+
+def test_the_environment_is_recorded(quick: Done) -> None:
+    environment = quick.results["environment"]
+    assert environment["threads"] == 1
+    assert environment["settings"]["one"]["affinity"]
+    assert environment["reference"]["threads"] == 1
+    for moment in ("reference", "reference_at_end"):
+        assert environment[moment]["gflops"] > 0
+        assert environment[moment]["gb_per_s"] > 0
+    assert environment["packages"]["torch"].startswith("2.")
+    assert len(environment["at_end"]["load"]) == 3
+
+
+@pytest.fixture(scope="module")
+def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A model that takes 20 ms, and 50 ms more for each second of audio."""
+    folder = tmp_path_factory.mktemp("sleeper")
+    recipe = program.module_recipe(
+        folder, "Sleeper", "{per_second: 0.05, fixed: 0.02}", "[0.2, 0.4, 0.8, 1.6]", "[1, 2]"
+    )
+    return go(recipe, folder / "logs", "--trust")
+
+
+def test_cpu_time_is_recorded_beside_wall_time(sleeper: Done) -> None:
     """A model that sleeps uses none."""
-    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.03}", "[0.1]", "[1]")
-    program.run(recipe, "--trust", "--logdir", tmp_path)
-    (cell,) = program.results_in(tmp_path)["cells"]
+    cell = program.cell(sleeper.results, 0.2, 1)
     assert cell["latency_s"]["min"] >= 0.03
     assert min(cell["latency_s"]["cpu"]) < 0.003
 
 
-def test_known_costs_come_out(tmp_path: Path) -> None:
+def test_known_costs_come_out(sleeper: Done) -> None:
     """The shortest call is the sleep; what a fit over medians gives on a busy machine is the machine's business."""
-    recipe = program.module_recipe(
-        tmp_path, "Sleeper", "{per_second: 0.05, fixed: 0.02}", "[0.2, 0.4, 0.8, 1.6]", "[1, 2]"
-    )
-    done = program.run(recipe, "--trust", "--logdir", tmp_path)
-    cells = program.results_in(tmp_path)["cells"]
+    cells = sleeper.results["cells"]
     assert len(cells) == 8
     for cell in cells:
         known = 0.02 + 0.05 * cell["seconds"] * cell["batch_size"]
@@ -142,7 +179,7 @@ def test_known_costs_come_out(tmp_path: Path) -> None:
     single = [cell for cell in cells if cell["batch_size"] == 1]
     fit = fit_durations(1, [cell["seconds"] for cell in single], [cell["latency_s"]["median"] for cell in single])
     assert fit is not None
-    table = done.stdout.split("What a call costs over its length")[1]
+    table = sleeper.stdout.split("What a call costs over its length")[1]
     assert [part.strip() for part in table.splitlines()[4].split("|")[1:4]] == [
         "1",
         LATENCY.number(fit.fixed),
@@ -173,33 +210,29 @@ def test_padding_spreads_lengths_and_is_reported(tmp_path: Path) -> None:
     assert "Padding" in done.stdout
 
 
-def test_random_data_is_labelled(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
-    done = program.run(recipe, "--trust", "--logdir", tmp_path)
-    (cell,) = program.results_in(tmp_path)["cells"]
-    assert cell["input"]["audio"] == "random data"
-    assert "random data, not speech" in done.stdout
+@pytest.fixture(scope="module")
+def hungry(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A model that needs 100 MB for each second of audio."""
+    folder = tmp_path_factory.mktemp("hungry")
+    more = "measure: {warmup: 1, max_calls: 1, rounds: 1, operations: false, memory: 2 GB}\ntrace: {breakdown: false}\n"
+    recipe = program.module_recipe(folder, "Hungry", "{megabytes_per_second: 100}", "[3, 1, 2]", "[1, 2]", more)
+    return go(recipe, folder / "logs", "--trust")
 
 
-def test_memory_of_each_cell_does_not_depend_on_the_cells_before(tmp_path: Path) -> None:
+def test_memory_of_each_cell_does_not_depend_on_the_cells_before(hungry: Done) -> None:
     """300 MB for 3 s of audio, 100 MB for 1 s, whatever ran first: every pass has a process of its own."""
-    recipe = program.module_recipe(tmp_path, "Hungry", "{megabytes_per_second: 100}", "[3, 1, 2]", "[1]")
-    program.run(recipe, "--trust", "--logdir", tmp_path)
-    for cell in program.results_in(tmp_path)["cells"]:
-        known = 100e6 * cell["seconds"]
+    for cell in hungry.results["cells"]:
+        known = 100e6 * cell["seconds"] * cell["batch_size"]
         assert cell["peak_memory_bytes"]["tensors"] == known
         assert cell["peak_memory_bytes"]["above_baseline"] == pytest.approx(known, rel=0.03)
 
 
-def test_a_fit_over_memory_says_what_fits(tmp_path: Path) -> None:
-    more = program.QUICK.replace("}", ", memory: 2 GB}")
-    recipe = program.module_recipe(tmp_path, "Hungry", "{megabytes_per_second: 100}", "[1, 2, 3]", "[1, 2]", more)
-    done = program.run(recipe, "--trust", "--logdir", tmp_path)
-    (row,) = [line for line in done.stdout.splitlines() if "longest audio, batch 1" in line]
+def test_a_fit_over_memory_says_what_fits(hungry: Done) -> None:
+    (row,) = [line for line in hungry.stdout.splitlines() if "longest audio, batch 1" in line]
     longest = float(row.split("|")[3].split()[0])
     base = min(
         cell["peak_memory_bytes"]["process"] - cell["peak_memory_bytes"]["above_baseline"]
-        for cell in program.results_in(tmp_path)["cells"]
+        for cell in hungry.results["cells"]
     )
     assert longest == pytest.approx((2e9 - base) / 100e6, rel=0.1)
 
@@ -229,31 +262,3 @@ def test_shares_follow_a_better_peak_seen_at_the_end(tmp_path: Path, monkeypatch
     assert [cell["operations"]["peak_gflops"] for cell in results["cells"]] == [1e6, 1e6]
     assert all(cell["operations"]["share_of_peak"] < 1 for cell in results["cells"])
     assert all(cell["latency_s"]["samples"] for cell in results["cells"])
-
-
-def test_every_round_notes_how_long_threads_take_to_hand_over(tmp_path: Path) -> None:
-    recipe = program.module_recipe(
-        tmp_path,
-        "Nothing",
-        seconds="[0.1]",
-        batches="[1]",
-        more="variants:\n- {name: one, threads: 1}\n- {name: two, threads: 2}\nmeasure: {rounds: 2}\n",
-    )
-    program.run(recipe, "--trust", "--logdir", tmp_path)
-    one, two = program.results_in(tmp_path)["cells"]
-    assert [state.get("handoff_s") for state in one["conditions"]] == [None, None], "nobody to hand over to"
-    assert [state["handoff_s"] > 0 for state in two["conditions"]] == [True, True]
-
-
-def test_the_environment_is_recorded(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]")
-    program.run(recipe, "--trust", "--logdir", tmp_path, "--threads", "1")
-    environment = program.results_in(tmp_path)["environment"]
-    assert environment["threads"] == 1
-    assert environment["settings"]["float32"]["affinity"]
-    assert environment["reference"]["threads"] == 1
-    for moment in ("reference", "reference_at_end"):
-        assert environment[moment]["gflops"] > 0
-        assert environment[moment]["gb_per_s"] > 0
-    assert environment["packages"]["torch"].startswith("2.")
-    assert len(environment["at_end"]["load"]) == 3
