@@ -35,6 +35,7 @@ def run(
     return done, json.loads(done.stdout) if done.stdout else {}
 
 
+@pytest.mark.slow
 def test_a_slower_setting_is_called_slower_and_ends_with_status_3(recipe: Path, tmp_path: Path) -> None:
     done, found = run(recipe, "--b", SLOWER, logdir=tmp_path / "logs")
     assert done.returncode == 3, done.stderr
@@ -44,6 +45,7 @@ def test_a_slower_setting_is_called_slower_and_ends_with_status_3(recipe: Path, 
     assert found["about"]["B"].endswith(f"with {SLOWER}")
 
 
+@pytest.mark.slow
 def test_the_other_way_round_it_is_faster_and_ends_with_status_0(tmp_path: Path) -> None:
     (tmp_path / "slow").mkdir()
     (tmp_path / "fast").mkdir()
@@ -54,6 +56,7 @@ def test_the_other_way_round_it_is_faster_and_ends_with_status_0(tmp_path: Path)
     assert found["others"][0]["geometric_mean"]["verdict"] == "faster"
 
 
+@pytest.mark.slow
 def test_an_ab_run_is_an_ordinary_run_with_two_variants(recipe: Path, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     done = program.run("ab", recipe, "--b", SLOWER, "--trust", "--seconds", "60", "--logdir", logs)
@@ -76,6 +79,7 @@ def test_an_ab_run_is_an_ordinary_run_with_two_variants(recipe: Path, tmp_path: 
     assert "Of 1 cell: 1 slower." in compared.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_own_pages(), reason="needs Linux 5.14")
 def test_each_round_has_a_copy_of_the_weights_and_rounds_of_other_runs_do_not(tmp_path: Path) -> None:
     """Else both sides keep the places of their weights in memory for the whole run, which makes them differ."""
@@ -90,6 +94,7 @@ def test_each_round_has_a_copy_of_the_weights_and_rounds_of_other_runs_do_not(tm
     assert min(int(line) for line in shared.read_text().split()) >= 32 << 20
 
 
+@pytest.mark.slow
 def test_it_stops_when_its_time_is_spent_and_says_what_it_could_have_seen(tmp_path: Path) -> None:
     recipe = program.module_recipe(tmp_path, "Nothing", seconds="[0.1]", batches="[1]", more=FEW)
     same = tmp_path / "same.yaml"
@@ -102,6 +107,7 @@ def test_it_stops_when_its_time_is_spent_and_says_what_it_could_have_seen(tmp_pa
     assert cell.speed.detectable > 1.0
 
 
+@pytest.mark.slow
 def test_unclear_ends_with_status_4_when_asked(tmp_path: Path) -> None:
     recipe = program.module_recipe(tmp_path, "Chancy", "{}", "[0.1]", "[1]", FEW)
     done, found = run(
@@ -111,6 +117,7 @@ def test_unclear_ends_with_status_4_when_asked(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
 
 
+@pytest.mark.slow
 def test_each_side_of_a_revision_runs_its_own_code(tmp_path: Path) -> None:
     """The working tree is slower than the last commit; no copy of the commit is left behind."""
     repository = tmp_path / "repository"
@@ -133,6 +140,7 @@ def test_each_side_of_a_revision_runs_its_own_code(tmp_path: Path) -> None:
     assert not (tmp_path / "hook-ran").exists()
 
 
+@pytest.mark.slow
 def test_a_side_may_run_in_another_environment(recipe: Path, tmp_path: Path) -> None:
     """An environment of its own, in which a library has another version; each side tells what it ran with."""
     other = tmp_path / "other"
@@ -173,6 +181,7 @@ def test_wrong_input_is_said_in_a_sentence(recipe: Path, tmp_path: Path, argumen
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_environment_without_the_profiler_is_refused_with_what_to_install(recipe: Path, tmp_path: Path) -> None:
     other = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(other)], check=True)
@@ -181,6 +190,7 @@ def test_an_environment_without_the_profiler_is_refused_with_what_to_install(rec
     assert "pip install speech-profiler" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_side_that_fails_fails_alone_and_the_run_says_so(tmp_path: Path) -> None:
     recipe = program.module_recipe(tmp_path, "Trouble", "{what: raise, at: 9}", "[0.1, 0.2]", "[1]", FEW)
     done, found = run(recipe, "--b", "pretrained_model.overrides.at=0.2", logdir=tmp_path / "logs", seconds=2)
@@ -190,6 +200,7 @@ def test_a_side_that_fails_fails_alone_and_the_run_says_so(tmp_path: Path) -> No
     assert cells[0.1]["status"] == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_ab_run_keeps_its_rounds_and_leaves_no_process(recipe: Path, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     started = program.start(

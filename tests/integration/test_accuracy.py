@@ -18,6 +18,8 @@ from profiler.accuracy import transcripts
 from tests.helpers import program, talker
 from tests.helpers.road import Done
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = """variants:
 - {name: plain}
 - {name: loud, set: {pretrained_model.overrides.loud: true}}
@@ -289,7 +291,6 @@ def test_bad_transcripts_stop_a_run_before_it_starts(tmp_path: Path) -> None:
     assert "Error rates are measured, texts normalised: basic." in shown.stdout
 
 
-@pytest.mark.slow
 def test_a_kill_loses_no_text_and_a_resumed_run_repeats_none(tmp_path: Path) -> None:
     """The speech is in a data set of Hugging Face on disk, its audio in the table."""
     datasets = pytest.importorskip("datasets")

@@ -14,6 +14,8 @@ from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny
 from tests.helpers.shipped import ROWS
 
+pytestmark = pytest.mark.slow
+
 
 def counted(recipe: str, **settings: Any) -> dict[str, Any]:
     loaded = load_recipe(tiny.RECIPES / f"{recipe}.yaml", settings)
@@ -49,7 +51,6 @@ def test_the_crdnn_is_a_recogniser_and_a_language_model() -> None:
     assert set(components) == {"encoder", "decoder", "ctc"}
 
 
-@pytest.mark.slow
 def test_show_prints_the_same_count() -> None:
     done = program.run("show", "recipes/crdnn.yaml", "--json")
     assert done.returncode == 0, done.stderr

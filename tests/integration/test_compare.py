@@ -312,6 +312,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return go(recipe, folder / "logs", *QUICK, "--trust", "--quiet")
 
 
+@pytest.mark.slow
 def test_a_real_run_records_the_commit_of_its_recipes_repository(real: Done) -> None:
     commit = real.results["environment"]["repository"]["commit"]
     head = subprocess.run(
@@ -320,6 +321,7 @@ def test_a_real_run_records_the_commit_of_its_recipes_repository(real: Done) -> 
     assert commit == head.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_real_run_is_compared_with_its_export(real: Done, tmp_path: Path) -> None:
     archive = tmp_path / "shared.zip"
     assert run("export", real.folder, archive).returncode == 0
@@ -331,6 +333,7 @@ def test_a_real_run_is_compared_with_its_export(real: Done, tmp_path: Path) -> N
     assert "modules.Sleeper" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```python\n(.*?profile_recipe.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     recipe = module_recipe(tmp_path, "Sleeper", seconds="[1]", batches="[1]")

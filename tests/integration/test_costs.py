@@ -195,6 +195,7 @@ def test_a_power_that_is_none_is_refused(tmp_path: Path, measure: str, says: str
     assert not list(tmp_path.glob("logs/*/*")), "no empty run is left behind"
 
 
+@pytest.mark.slow
 def test_a_powertop_report_gives_the_power(tmp_path: Path) -> None:
     (tmp_path / "powertop.csv").write_text(
         "PowerTOP Report\n\nThe battery reports a discharge rate of 7.50 W\nThe estimated remaining time is 2 hours\n"
@@ -208,6 +209,7 @@ def test_a_powertop_report_gives_the_power(tmp_path: Path) -> None:
     assert cell["energy_j"]["source"] == "powertop file powertop.csv"
 
 
+@pytest.mark.slow
 def test_idle_models_are_let_go_when_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The amount of free memory is made up: it is the one thing that cannot be arranged here."""
     recipe = program.module_recipe(

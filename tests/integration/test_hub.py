@@ -22,6 +22,8 @@ from profiler.models.model import ModelRequest
 from tests.conftest import TinyModel
 from tests.helpers import program, tiny
 
+pytestmark = pytest.mark.slow
+
 GetTiny = Callable[[str], TinyModel]
 
 WAV2VEC2 = ModelRequest(
@@ -174,7 +176,6 @@ def from_cache(tiny_model: GetTiny, tmp_path_factory: pytest.TempPathFactory) ->
     return load_by_id(wanted, cache, "http://hub.invalid", "offline")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ctc", "crdnn"])
 def test_a_model_in_the_cache_is_loaded_without_network(
     name: str, from_cache: dict[str, Any], tiny_model: GetTiny
@@ -187,7 +188,6 @@ def test_a_model_in_the_cache_is_loaded_without_network(
     assert report["sum"] == first_weights(tiny_model(name))
 
 
-@pytest.mark.slow
 def test_a_cache_that_holds_only_the_description_is_no_model(from_cache: dict[str, Any]) -> None:
     report = from_cache["tiny/no-weights"]
     assert report["weights"] == "random"
@@ -253,7 +253,6 @@ def from_hub(tiny_model: GetTiny, tmp_path_factory: pytest.TempPathFactory) -> I
         server.shutdown()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ctc", "crdnn"])
 def test_a_hub_that_can_be_reached_gives_the_weights(name: str, from_hub: dict[str, Any], tiny_model: GetTiny) -> None:
     report = from_hub[f"tiny/{name}"]
@@ -262,6 +261,5 @@ def test_a_hub_that_can_be_reached_gives_the_weights(name: str, from_hub: dict[s
     assert report["sum"] == first_weights(tiny_model(name))
 
 
-@pytest.mark.slow
 def test_an_id_that_the_hub_does_not_know_is_an_error_and_not_a_random_model(from_hub: dict[str, Any]) -> None:
     assert "tiny/misspelt" in from_hub["tiny/misspelt"]["error"]

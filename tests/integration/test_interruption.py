@@ -13,6 +13,8 @@ import pytest
 
 from tests.helpers import program
 
+pytestmark = pytest.mark.slow
+
 SLOW = "measure: {warmup: 1, budget: 1, rounds: 2}\n"
 
 

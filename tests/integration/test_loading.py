@@ -17,6 +17,8 @@ from profiler.models.model import Model, ModelRequest
 from tests.conftest import MAKERS, TinyModel
 from tests.helpers import tiny
 
+pytestmark = pytest.mark.slow
+
 GetTiny = Callable[[str], TinyModel]
 
 

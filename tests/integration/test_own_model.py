@@ -116,6 +116,7 @@ def test_new_tag_names_the_class_and_its_arguments(folder: Path) -> None:
     assert model.module.inner.in_features == 7
 
 
+@pytest.mark.slow
 def test_a_served_class_needs_no_trust(folder: Path) -> None:
     path = recipe(
         folder,

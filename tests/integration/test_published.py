@@ -48,6 +48,7 @@ def test_what_is_made_from_the_code_is_current(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_real_run_follows_the_schema(validator: jsonschema.Draft202012Validator, whole_run: WholeRun) -> None:
     data = read(whole_run.folder / "results.json")
     assert data["schema"] == SCHEMA

@@ -20,6 +20,8 @@ from profiler.models.registry import check_source
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from tests.helpers import program, tiny
 
+pytestmark = pytest.mark.slow
+
 WIDTH, FORWARD, LAYERS, HEADS, MELS = 16, 32, 2, 4, 20
 SMALL = {
     "hidden_size": WIDTH,
@@ -199,7 +201,6 @@ def test_its_hidden_states_are_those_of_torchs_own_layers(checkpoint: Path, tmp_
     assert (run(load(other, "TERA"), batch) - hidden).abs().mean() > 0.1
 
 
-@pytest.mark.slow
 def test_each_single_weight_matters(tmp_path: Path) -> None:
     batch, state = speech(0.3, 1), weights()
     before = run(load(save(tmp_path / "states.ckpt", state, config())), batch)
@@ -267,7 +268,6 @@ def test_a_model_on_kaldis_filterbank_with_deltas(tmp_path: Path) -> None:
     assert run(model, speech(1.0)).shape == (2, 98, WIDTH)
 
 
-@pytest.mark.slow
 def test_the_real_program_runs_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
     done = program.run(
         "recipes/mockingjay.yaml",

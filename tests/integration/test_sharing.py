@@ -17,6 +17,8 @@ from tests.helpers.program import command, run
 from tests.integration.conftest import HOST, USER, WholeRun
 from tests.integration.test_bad_input import environment_without_torch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def archive(whole_run: WholeRun, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,6 +18,8 @@ from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from tests.helpers import program, tiny
 
+pytestmark = pytest.mark.slow
+
 RATE, WINDOW = 16000, 512
 REQUEST = ModelRequest(source="silero_vad", type="SileroVAD")
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,7 +34,6 @@ def hashes() -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-@pytest.mark.slow
 def test_models_can_be_built_and_no_file_of_torchaudio_is_changed() -> None:
     before = hashes()
     answer = python("""
@@ -59,7 +60,6 @@ print(json.dumps({"native": native, "cuda": torch.version.cuda, "counts": counts
     assert hashes() == before
 
 
-@pytest.mark.slow
 def test_libraries_that_import_torchaudio_work_afterwards() -> None:
     answer = python("""
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio

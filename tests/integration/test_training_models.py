@@ -24,6 +24,8 @@ from tests.conftest import TinyModel
 from tests.helpers import tiny
 from tests.helpers.shipped import ROWS
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 1.5
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-3, "vocabulary": 30}
 
@@ -106,7 +108,6 @@ LIBRARY_MODELS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loss", "added"), LIBRARY_MODELS, ids=[name for name, *_ in LIBRARY_MODELS])
 def test_models_of_transformers_and_speechbrain(
     tiny_model: Callable[[str], TinyModel], name: str, loss: str, added: list[str]
@@ -127,14 +128,12 @@ SHIPPED_MODELS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "loss"), SHIPPED_MODELS, ids=[name for name, _ in SHIPPED_MODELS])
 def test_models_of_shipped_recipes(recipe: str, loss: str) -> None:
     step = check_model(shipped(recipe))
     assert describe(step).loss == loss
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["pruned_transducer", "transducer", "ctc"])
 def test_the_conformer_transducer(loss: str) -> None:
     model = shipped("conformer-transducer-train")
@@ -151,7 +150,6 @@ def test_the_conformer_transducer(loss: str) -> None:
     assert "torch" in describe(step).loss_library
 
 
-@pytest.mark.slow
 def test_what_cannot_be_trained_says_so(tiny_model: Callable[[str], TinyModel]) -> None:
     made = tiny_model("classifier")
     model = load_model(ModelRequest(source=str(made.folder), folder=made.folder, type=made.type))
@@ -163,7 +161,6 @@ def test_what_cannot_be_trained_says_so(tiny_model: Callable[[str], TinyModel]) 
         begin_training(model, Training(loss="transducer"), Device("cpu"))
 
 
-@pytest.mark.slow
 def test_half_of_the_bits_and_another_optimizer(tiny_model: Callable[[str], TinyModel]) -> None:
     made = tiny_model("ctc")
     model = load_model(ModelRequest(source=str(made.folder), folder=made.folder, type=made.type))

@@ -19,6 +19,8 @@ from profiler.measure.passes.time import Round
 from profiler.recipe.load import load_recipe
 from tests.helpers import program
 
+pytestmark = pytest.mark.slow
+
 SIZE = RoundSize(warmup=1, max_calls=2)
 GOOD = CellJob(threads=1, passes=("time", "memory"), seconds=0.1, batch_size=1, size=SIZE)
 BAD = structs.replace(GOOD, seconds=0.2)

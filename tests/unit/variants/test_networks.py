@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.variants.program import KINDS, Answer, converted
 
+pytestmark = pytest.mark.slow
+
 Answers = dict[str, dict[str, Answer]]
 
 ENGINES = {
@@ -176,7 +178,6 @@ def test_channels_last_changes_convolutions_of_more_than_one_channel(answers: An
     assert made["bytes_after"] == made["bytes_before"]
 
 
-@pytest.mark.slow
 def test_a_loop_over_steps_is_compiled_step_by_step(answers: Answers) -> None:
     answer = answers[source("Steps")]["compile"]
     assert (answer["conversion"]["graphs"], answer["conversion"]["graph_breaks"]) == (2, 0)
