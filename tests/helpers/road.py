@@ -35,8 +35,8 @@ class Done(NamedTuple):
         return sorted((self.folder / cell["trace"]).parent.glob("*.pt.trace.json.gz"))
 
 
-def go(recipe: str | Path, logdir: Path, *arguments: str) -> Done:
-    done = program.run(recipe, *arguments, "--logdir", logdir)
+def go(recipe: str | Path, logdir: Path, *arguments: str, fresh: bool = False) -> Done:
+    done = program.run(recipe, *arguments, "--logdir", logdir, fresh=fresh)
     assert done.returncode == 0, done.stdout + done.stderr
     return Done(done.stdout, done.stderr, logdir)
 

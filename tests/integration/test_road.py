@@ -38,7 +38,7 @@ def own(tiny_model: Callable[[str], TinyModel], tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("own")
     (folder / "tiny-ctc").symlink_to(tiny_model("ctc").folder)
     (folder / "my-model.yaml").write_text(RECIPE)
-    return go(folder / "my-model.yaml", folder / "logs")
+    return go(folder / "my-model.yaml", folder / "logs", fresh=True)
 
 
 @pytest.mark.slow
