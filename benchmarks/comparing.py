@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.coverage import new_figure
 from benchmarks.series import OLD, ROOT, SLOW_AT, read_series
 from profiler import compare, load_run
-from profiler.comparison.floor import ASSUMED
+from profiler.conditions.floor import ASSUMED
 from profiler.recipe.worktree import worktree
 from profiler.report.table import Table
 

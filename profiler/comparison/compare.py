@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from profiler.comparison.differences import different_models, find_differences, unequal_machines
-from profiler.comparison.floor import floor_of
 from profiler.comparison.judge import ALPHA, THRESHOLD, judge, mean_speed
-from profiler.comparison.machine import floor_between, normalised
 from profiler.comparison.match import Pairs, match_cells, match_rounds
 from profiler.comparison.paired import paired_mean, paired_speed
 from profiler.comparison.result import CellComparison, Comparison, RunComparison, RunName, VariantComparison
+from profiler.conditions.differences import different_models, find_differences, unequal_machines
+from profiler.conditions.floor import floor_of
+from profiler.conditions.speed import floor_between, normalised
 from profiler.errors import UserError
 from profiler.metrics import cell_changes, variant_changes
 from profiler.results.types import CellResult, Results
@@ -145,8 +145,5 @@ def _cell(first: CellResult, second: CellResult) -> CellComparison:
 
 
 def _name(results: Results) -> RunName:
-    about = results.environment.repository or results.environment.profiler
-    run = results.run
-    return RunName(
-        id=run.id, recipe=run.recipe, started=run.started, status=run.status, commit=about.commit if about else None
-    )
+    run, commit = results.run, results.environment.commit
+    return RunName(id=run.id, recipe=run.recipe, started=run.started, status=run.status, commit=commit)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from profiler.comparison.differences import Difference
+from profiler.conditions.differences import Difference
 from profiler.metrics import LATENCY, Change
 from profiler.units import place_text
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import psutil
 
-from profiler.comparison import floor as floors
-from profiler.comparison.floor import ASSUMED, Floor
+from profiler.conditions import floor as floors
+from profiler.conditions.floor import ASSUMED, Floor
 from profiler.doctor import checks
 from profiler.doctor.checks import Check
 from profiler.doctor.noise import CONFIDENCE, FEWEST_RUNS, Noise, estimate_noise

@@ -5,7 +5,7 @@
 Each run has a worker of its own, as real runs have, and each round a fork of it: a few calls after warm-up. A real run
 spreads the rounds of a cell over minutes, so that a burst of a few seconds falls on few of them; here runs take turns,
 and each is spread over the whole trial. Nothing differs between them: what differs in their figures is noise. What
-changes slower than the trial lasts shows against earlier trials (comparison/floor.py). torch is in the workers alone.
+changes slower than the trial lasts shows against earlier trials (conditions/floor.py). torch is in the workers alone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 
 import psutil
 
+from profiler.conditions.counters import between, read_counters
 from profiler.doctor.checks import BUSY_CPUS, swapped_pages
 from profiler.doctor.noise import FEWEST_RUNS
 from profiler.execution.channel import CellJob
-from profiler.execution.conditions import between, read_counters
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
 from profiler.measure.passes.time import Round

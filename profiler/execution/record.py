@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from profiler import __version__, messages
-from profiler.comparison.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
-from profiler.comparison.floor import record_floor
+from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
+from profiler.conditions.floor import record_floor
 from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe

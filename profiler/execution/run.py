@@ -20,10 +20,10 @@ from pathlib import Path
 from msgspec import structs
 
 from profiler import messages
+from profiler.conditions import counters
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
-from profiler.execution import conditions
 from profiler.execution.cell import CellState
 from profiler.execution.channel import CellJob, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
@@ -203,15 +203,15 @@ class Execution:
         """
         jobs = {state.cell.variant: self._job(number, state, state.cell.variant not in handoffs) for state in states}
         workers = [self.workers.ready(variant) for variant in jobs]
-        before = conditions.read_counters([worker.pid for worker in workers])
+        before = counters.read_counters([worker.pid for worker in workers])
         limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
         if len(states) == 1:
             outcomes = [self.workers.run(jobs, limit, self.display.event)]
         else:
             outcomes = self.workers.take_turns(jobs, limit, self.display.event)
         used = sum(worker.job_cpu_seconds for worker in workers)
-        after = conditions.read_counters([worker.pid for worker in workers], used)
-        condition = conditions.between(before, after)
+        after = counters.read_counters([worker.pid for worker in workers], used)
+        condition = counters.between(before, after)
         for state, (results, failure) in zip(states, outcomes, strict=True):
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from profiler.comparison.floor import floor_of
-from profiler.comparison.machine import threads_of
+from profiler.conditions.floor import floor_of
 from profiler.errors import UserError
 from profiler.history.shifts import COUNTED, LevelShift, level_shifts
 from profiler.results.metric import Metric
@@ -128,14 +127,12 @@ def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None
 
 
 def _point(results: Results, value: float, half_width: float | None) -> Point:
-    environment = results.environment
-    about = environment.repository or environment.profiler
     started = results.run.started[:16].replace("T", " ")
     return Point(
         label=started,
         runs=(results.run.id,),
         date=started,
-        commit=about.commit if about else None,
+        commit=results.environment.commit,
         value=value,
         half_width=half_width,
         complete=results.run.status == "complete",
@@ -173,7 +170,7 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
         name = f"{hardware} ({_host(results)})" if several else hardware
         variants = results.variants or [model.variant for model in results.models]
         for variant in variants:
-            threads = threads_of(results, variant)
+            threads = results.threads(variant)
             found[results.run.id, variant] = f"{name}, {threads} thread{'' if threads == 1 else 's'}"
     return found
 

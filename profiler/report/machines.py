@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler.comparison.machine import readings, threads_of
+from profiler.conditions.speed import readings
 from profiler.errors import UserError, did_you_mean
 from profiler.history.series import machine_names
 from profiler.metrics import GRIDS
@@ -65,7 +65,7 @@ def _about(groups: dict[tuple[str, str], Results], remarks: list[str]) -> Table:
     rows: dict[str, list[str]] = {}
     for (machine, variant), results in groups.items():
         environment = results.environment
-        threads = threads_of(results, variant)
+        threads = results.threads(variant)
         peaks = [max(readings(results, threads, name), default=None) for name in ("gflops", "gb_per_s")]
         rows.setdefault(
             machine,

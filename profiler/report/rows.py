@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-from profiler.comparison.machine import threads_of
 from profiler.metrics import CER, LATENCY, METRICS, PARAMETERS, RTF, RTFX, SIZE, WER
 from profiler.report.names import recipe_name
 from profiler.results.metric import Metric, follow
@@ -41,7 +40,7 @@ def _row(results: Results, cell: CellResult) -> dict[str, Any]:
         **figures(PARAMETERS, SIZE),
         "variant": cell.variant,
         "device": results.environment.device,
-        "threads": threads_of(results, cell.variant),
+        "threads": results.threads(cell.variant),
         "audio_s": cell.seconds,
         "batch_size": cell.batch_size,
         "status": cell.status,

@@ -667,6 +667,12 @@ class Environment(MachineState):
     references: dict[str, Reference] = Field(default_factory=dict)  # the best, by number of threads
     at_end: MachineState | None = None
 
+    @property
+    def commit(self) -> str | None:
+        """Of the repository that the recipe lies in, else of the profiler's own."""
+        about = self.repository or self.profiler
+        return about.commit if about else None
+
 
 class RunHead(Record):
     """A run without its cells and data sets, which grow with it: what is held in memory while it goes on."""
@@ -681,6 +687,11 @@ class RunHead(Record):
 
     def model(self, variant: str) -> Model | None:
         return next((model for model in self.models if model.variant == variant), None)
+
+    def threads(self, variant: str) -> int | None:
+        """CPU threads of a variant."""
+        settings = self.environment.settings.get(variant)
+        return settings.threads if settings else self.environment.threads
 
 
 class Results(RunHead):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.comparison import floor as floors
-from profiler.comparison.floor import floor_of
+from profiler.conditions import floor as floors
+from profiler.conditions.floor import floor_of
 from profiler.environment import allowed_cpus, cpu_name
 from profiler.results.types import Results, Run
 from tests.helpers import program

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from profiler.comparison.differences import Difference
 from profiler.comparison.result import CellComparison, Comparison, Ratio, RunComparison, RunName, Speed, Verdict
+from profiler.conditions.differences import Difference
 from profiler.metrics import METRICS, Change
 from profiler.units import significant
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from profiler.cli import main
-from profiler.comparison import floor as floors
+from profiler.conditions import floor as floors
 from profiler.doctor import checks, diagnosis
 from profiler.doctor.checks import Check
 from profiler.doctor.diagnosis import Diagnosis, diagnose

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from profiler import compare
-from profiler.comparison.differences import unequal_machines
+from profiler.conditions.differences import unequal_machines
 from profiler.report.comparison.words import floor_text
 from profiler.results.types import Environment
 from tests.helpers.synthetic import MACHINE, Made, make

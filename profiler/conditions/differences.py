@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from profiler.comparison.machine import threads_of
 from profiler.results.types import Commit, Environment, Model, Results
 
 SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "gpu", "os", "python")
@@ -67,7 +66,7 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
     found = [_difference("machine", each) for each in unequal_machines(one, two)]
     for mine, theirs in variants:
         name = mine if mine == theirs else f"{mine} and {theirs}"
-        threads = Unequal(name, threads_of(first, mine), threads_of(second, theirs))
+        threads = Unequal(name, first.threads(mine), second.threads(theirs))
         found += [_difference("threads", threads)] if threads.before != threads.after else []
         found += [_difference("weights", each) for each in _models(name, first.model(mine), second.model(theirs))]
     if first is second:

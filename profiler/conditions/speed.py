@@ -1,19 +1,13 @@
-"""The machine of a run, as its results tell: threads of a variant, speed of the reference workload."""
+"""How fast the machine of a run was, by the reference workload, and what that means for comparing runs."""
 
 from __future__ import annotations
 
 import math
 
-from profiler.comparison.floor import Floor, floor_of
+from profiler.conditions.floor import Floor, floor_of
 from profiler.results.types import Results
 
 REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
-
-
-def threads_of(results: Results, variant: str) -> int | None:
-    """CPU threads of a variant."""
-    settings = results.environment.settings.get(variant)
-    return settings.threads if settings else results.environment.threads
 
 
 def readings(results: Results, threads: int | None, name: str) -> list[float]:
@@ -40,8 +34,8 @@ def normalised(ratio: float, first: Results, second: Results, variants: tuple[st
     """The ratio of times if both machines had done the reference workload equally fast."""
     found = {}
     for name, words in REFERENCE.items():
-        before = readings(first, threads_of(first, variants[0]), name)
-        after = readings(second, threads_of(second, variants[1]), name)
+        before = readings(first, first.threads(variants[0]), name)
+        after = readings(second, second.threads(variants[1]), name)
         if before and after:
             found[words] = ratio * max(after) / max(before)
     return found

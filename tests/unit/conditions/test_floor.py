@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from profiler.comparison import floor as floors
-from profiler.comparison.floor import ASSUMED, floor_of, keep_floor, read_floor, record_floor
+from profiler.conditions import floor as floors
+from profiler.conditions.floor import ASSUMED, floor_of, keep_floor, read_floor, record_floor
 from profiler.errors import StorageError
 from profiler.results.types import NoiseFloor, Results, Run
 
@@ -150,6 +150,6 @@ def test_the_state_folder_of_the_user_is_the_default(machine: Path, monkeypatch:
 
 def test_importing_it_is_light() -> None:
     heavy = {"torch", "numpy", "scipy", "pydantic"}
-    code = f"import sys, profiler.comparison.floor; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, profiler.conditions.floor; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
