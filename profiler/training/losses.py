@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 from typing import Any
 
 import torch
@@ -178,7 +179,10 @@ def has_warprnnt() -> bool:
 
 
 def has_native_torchaudio() -> bool:
-    return hasattr(torch.ops, "torchaudio") and hasattr(torch.ops.torchaudio, "rnnt_loss_forward")
+    """Whether torchaudio runs on its library: one that it refused may be loaded all the same, with its operators."""
+    running = getattr(sys.modules.get("torchaudio._extension"), "_IS_TORCHAUDIO_EXT_AVAILABLE", False)
+    # The second name is that of torchaudio 2.9 and later.
+    return running and any(hasattr(torch.ops.torchaudio, name) for name in ("rnnt_loss", "rnnt_loss_forward"))
 
 
 def library_name(library: str) -> str:

@@ -74,16 +74,19 @@ print(json.dumps([EncoderASR.__name__, AutoFeatureExtractor.__name__]))
 STUB = """
 from . import utils
 _IS_TORCHAUDIO_EXT_AVAILABLE = utils._load_lib("_torchaudio")
+if _IS_TORCHAUDIO_EXT_AVAILABLE:
+    utils._check_cuda_version()
 """
 
 
-def stub(folder: Path, load_lib: str) -> Path:
-    """A package called torchaudio whose native library behaves as `load_lib` says."""
+def stub(folder: Path, load_lib: str, check: str = "return None") -> Path:
+    """A package called torchaudio whose native library, and check of its CUDA, behave as told."""
     extension = folder / "torchaudio" / "_extension"
     extension.mkdir(parents=True)
     (folder / "torchaudio" / "__init__.py").write_text("from . import _extension\n")
     (extension / "__init__.py").write_text(STUB)
-    (extension / "utils.py").write_text(f"def _load_lib(name):\n    {load_lib}\n")
+    loader, checker = f"def _load_lib(name):\n    {load_lib}\n", f"def _check_cuda_version():\n    {check}\n"
+    (extension / "utils.py").write_text(loader + checker)
     return folder
 
 
@@ -111,6 +114,11 @@ def test_nothing_is_touched_where_torchaudio_imports_by_itself(
 ) -> None:
     answer = python(TRY, stub(tmp_path, load_lib))
     assert answer == {"native": native, "loader": loader}
+
+
+def test_a_library_for_another_cuda_is_not_used(tmp_path: Path) -> None:
+    answer = python(TRY, stub(tmp_path, "return True", "raise RuntimeError('compiled with different CUDA versions')"))
+    assert answer == {"native": False, "loader": "profiler.models.torchaudio.on_cpu"}
 
 
 def test_other_errors_of_torchaudio_are_not_hidden(tmp_path: Path) -> None:

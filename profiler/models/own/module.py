@@ -68,6 +68,6 @@ def _class_named(request: ModelRequest) -> Any:
 def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except OSError:  # torchaudio, whose native library does not load beside a CPU torch
+    except (OSError, RuntimeError):  # of torchaudio, whose native library does not fit this torch
         ensure_torchaudio()
         return importlib.import_module(name)

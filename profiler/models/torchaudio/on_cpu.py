@@ -1,41 +1,47 @@
-"""Makes `import torchaudio` work beside a CPU build of torch.
+"""Makes `import torchaudio` work beside a torch that its native library does not fit.
 
 torchaudio's Linux wheel is a CUDA build. With a CPU torch its native library cannot be loaded (it wants
-libc10_cuda.so), torchaudio lets that error through, and everything that imports torchaudio fails with it: speechbrain
-and parts of transformers too. What we need of torchaudio (models, features, pipelines) is pure Python, and torchaudio
-has a path for running without its library: its loader answers False when there is no library file.
+libc10_cuda.so); with a torch for another CUDA it loads, and torchaudio's own check then refuses it. Either error stops
+the import, and everything that imports torchaudio fails with it: speechbrain and parts of transformers too. What we
+need of torchaudio (models, features, pipelines) is pure Python, and torchaudio has a path for running without its
+library: its loader answers False when there is no library file.
 
-So: import torchaudio as it is. Only when that raises the loading error, give its loader, in this process's memory, the
-answer False for a library that cannot be loaded, and import again. No file of another package is changed, and where
-torchaudio's own library loads nothing is touched.
+So: import torchaudio as it is. Only when that raises one of these two errors, give its loader, in this process's
+memory, the answer False, and import again. No file of another package is changed, and where torchaudio's own library
+fits nothing is touched.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from types import ModuleType
 
 
 def ensure_torchaudio() -> bool:
-    """Import torchaudio. True when its own native library loaded, False when it runs on pure Python."""
+    """Import torchaudio. True when it runs on its own native library, False when on pure Python."""
     try:
         import torchaudio
-    except OSError:
+    except (OSError, RuntimeError) as error:
         utils = sys.modules.get("torchaudio._extension.utils")
-        if utils is None:
+        if utils is None or (isinstance(error, RuntimeError) and not _is_for_another_cuda(utils)):
             raise
-        utils._load_lib = _tolerant(utils._load_lib)  # type: ignore[attr-defined]
+        utils._load_lib = _no_library  # type: ignore[attr-defined]
         import torchaudio  # noqa: F401
     from torchaudio import _extension
 
     return bool(_extension._IS_TORCHAUDIO_EXT_AVAILABLE)
 
 
-def _tolerant(load_library: Callable[[str], bool]) -> Callable[[str], bool]:
-    def load_if_possible(name: str) -> bool:
-        try:
-            return bool(load_library(name))
-        except OSError:
-            return False
+def _is_for_another_cuda(utils: ModuleType) -> bool:
+    """What torchaudio's own check says of its library and this torch."""
+    try:
+        utils._check_cuda_version()
+    except RuntimeError:
+        return True
+    except AttributeError:  # of the library, which was not loaded
+        return False
+    return False
 
-    return load_if_possible
+
+def _no_library(name: str) -> bool:
+    return False
