@@ -19,7 +19,8 @@ from pathlib import Path
 
 MADV_POPULATE_WRITE = 23  # Linux 5.14: as if each page were written to
 MOST = 0.25  # of the memory that is available: the pages of the other process stay beside the copy
-PRESENT = bytes(value & 1 for value in range(256))  # the other bits that mincore(2) gives mean nothing
+PRESENT = bytes(value >> 7 for value in range(256))  # the highest bit of an entry in pagemap, see proc(5)
+ENTRY = 8  # bytes of one, the lowest first
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 Run = tuple[int, int]  # pages that follow each other: number of the first, how many
@@ -74,9 +75,11 @@ def _copy(run: Run) -> None:
 
 
 def _used(start: int, end: int) -> Iterator[Run]:
-    there = ctypes.create_string_buffer((end - start) // mmap.PAGESIZE)
-    LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(end - start), there)
-    for run in re.finditer(b"\x01+", there.raw.translate(PRESENT)):
+    """Not by mincore(2): of a library's file it names pages too that only other processes have used."""
+    with Path("/proc/self/pagemap").open("rb") as file:
+        file.seek(start // mmap.PAGESIZE * ENTRY)
+        entries = file.read((end - start) // mmap.PAGESIZE * ENTRY)
+    for run in re.finditer(b"\x01+", entries[ENTRY - 1 :: ENTRY].translate(PRESENT)):
         yield start // mmap.PAGESIZE + run.start(), len(run[0])
 
 

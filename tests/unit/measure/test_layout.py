@@ -81,6 +81,17 @@ def test_memory_that_was_never_used_stays_unused() -> None:
     assert after - before < 4 * SIZE
 
 
+def test_of_a_file_only_what_this_process_has_used_is_copied(tmp_path: Path) -> None:
+    """Libraries for CUDA hold hundreds of MB of data that is in memory because someone else has read the file."""
+    (tmp_path / "library").write_bytes(bytes(SIZE))
+    with (tmp_path / "library").open("r+b") as file:
+        area = mmap.mmap(file.fileno(), SIZE, access=mmap.ACCESS_COPY)
+    ((start, count),) = pages_of(area)
+    assert new_pages(pages_in_memory(), [(start, count)]) == [(start, count)]
+    area[0] = 1
+    assert new_pages(pages_in_memory(), [(start, 1)]) == []
+
+
 def test_memory_that_was_given_back_meanwhile_is_passed_over() -> None:
     """As that of the list of mappings itself, which goes once it was read."""
     written = fresh_memory()
