@@ -268,7 +268,7 @@ architecture_folder: .
 language: en
 sample_rate: 16000
 normalized_transcripts: False
-whisper: !new:speechbrain.integrations.huggingface.whisper.Whisper
+whisper: !new:speechbrain.lobes.models.huggingface_transformers.whisper.Whisper
     source: !ref <architecture_folder>/whisper
     save_path: !ref <architecture_folder>/whisper
 decoder: !new:speechbrain.decoders.seq2seq.S2SWhisperGreedySearcher

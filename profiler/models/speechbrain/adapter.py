@@ -16,7 +16,7 @@ from profiler.models.formats import HUB_ID, Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
 from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.reasons import reason
-from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu
+from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu, network_for_files
 from profiler.models.speechbrain.search import PinnedSteps, PlaceholderLabels, start_steps_from_zero
 from profiler.models.speechbrain.training import trained_by
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
@@ -80,19 +80,19 @@ def interfaces() -> tuple[str, ...]:
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     ensure_torchaudio()
-    from speechbrain.utils.fetching import FetchConfig, LocalStrategy
+    from speechbrain.utils.fetching import LocalStrategy
 
     folder = request.folder
-    with backbones_without_weights():
+    with backbones_without_weights(), network_for_files(folder is None) as how:
         try:
             interface = _interface_class(request.type).from_hparams(
                 source=source,
                 savedir=None,
                 overrides=_overrides(request, folder),
                 local_strategy=LocalStrategy.NO_LINK,  # nothing is linked or copied into the user's folders
-                fetch_config=FetchConfig(allow_network=folder is None),
                 run_opts={"device": request.device},
                 freeze_params=False,  # so that trainable parameters are counted as the model defines them
+                **how,
             )
         except MemoryError:
             raise

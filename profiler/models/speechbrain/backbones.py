@@ -1,7 +1,9 @@
-"""Lets SpeechBrain's parts be built where it does not expect it: without weights, and without memory."""
+"""Lets SpeechBrain's parts be built where it does not expect it: without weights, without network, without memory."""
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +20,10 @@ def backbones_without_weights(even_if_there: bool = False) -> Iterator[None]:
     Folders that do hold weights take SpeechBrain's own path, unless random ones are wanted; so do hub ids.
     """
     try:
-        from speechbrain.integrations.huggingface.huggingface import HFTransformersInterface
+        if importlib.util.find_spec("speechbrain.integrations"):
+            from speechbrain.integrations.huggingface.huggingface import HFTransformersInterface
+        else:  # SpeechBrain 1.0
+            from speechbrain.lobes.models.huggingface_transformers.huggingface import HFTransformersInterface
     except ImportError:  # transformers is not installed: no such backbone can be asked for
         yield
         return
@@ -45,6 +50,27 @@ def backbones_without_weights(even_if_there: bool = False) -> Iterator[None]:
         yield
     finally:
         HFTransformersInterface._from_pretrained = original
+
+
+@contextmanager
+def network_for_files(allowed: bool) -> Iterator[dict[str, Any]]:
+    """What `from_hparams` is given so that SpeechBrain fetches no file of a model from elsewhere, unless it may.
+
+    SpeechBrain 1.0 cannot be told: meanwhile the default of its function that fetches is another one.
+    """
+    from speechbrain.utils import fetching
+
+    if hasattr(fetching, "FetchConfig"):
+        yield {"fetch_config": fetching.FetchConfig(allow_network=allowed)}
+        return
+    original = fetching.fetch.__defaults__
+    names = list(inspect.signature(fetching.fetch).parameters)[-len(original) :]
+    defaults = zip(names, original, strict=True)
+    fetching.fetch.__defaults__ = tuple(allowed if name == "allow_network" else value for name, value in defaults)
+    try:
+        yield {}
+    finally:
+        fetching.fetch.__defaults__ = original
 
 
 @contextmanager
