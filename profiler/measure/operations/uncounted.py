@@ -47,6 +47,7 @@ _ATEN = """
     sort topk kthvalue median nanmedian mode _aminmax aminmax bucketize searchsorted bincount histc
     _unique _unique2 unique_consecutive unique_dim unique_dim_consecutive count_nonzero
     cummax cummin _cummax_helper _cummin_helper cumprod cumsum _logcumsumexp logcumsumexp
+    all any amax amin argmax argmin max min logsumexp nansum std var ldexp selu
     prod sum mean norm native_norm renorm std_mean var_mean segment_reduce trace dist linalg_vector_norm linalg_cross
     _softmax _log_softmax _safe_softmax _masked_softmax softmax log_softmax
     native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
