@@ -44,7 +44,8 @@ def build_for_counting(request: ModelRequest) -> Model:
     if adapter.FORMAT.weights_only and (where := adapter.FORMAT.find(request).where):
         return adapter.load_pretrained(request, where)
     ensure_torchaudio()
-    import_module("torchaudio.compliance.kaldi")  # makes a tensor on first import, which must not be a meta one
+    for name in ("torchaudio.compliance.kaldi", "torch._dynamo"):
+        import_module(name)  # makes a tensor on first import, which must not be a meta one
     with torch.device("meta"):
         return _build_random(adapter, request, "only counted")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 UNREADABLE = ("SafetensorError", "UnpicklingError", "EOFError", "BadZipFile")
+OTHER_SIZES = "the saved weights have other sizes than its configuration; overrides of sizes need weights: random"
 
 
 def reason(error: Exception) -> str:
@@ -11,7 +12,7 @@ def reason(error: Exception) -> str:
     if name in UNREADABLE:
         return f"a file of weights cannot be read: damaged, not complete, or not only weights ({name})"
     if "ignore_mismatched_sizes" in str(error):  # transformers: "look at the above report", which is not shown
-        return "the saved weights have other sizes than its configuration; overrides of sizes need weights: random"
+        return OTHER_SIZES
     # The first argument, because the text of a KeyError is its argument in quotes; of an OSError it is a number.
     text = str(error.args[0] if error.args and not isinstance(error, OSError) else error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

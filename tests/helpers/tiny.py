@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
@@ -194,11 +195,19 @@ def save_whisper(folder: Path) -> dict[str, Any]:
     generation.no_timestamps_token_id = numbers["<|notimestamps|>"]
     generation._from_model_config = False  # else the library reads only what a model's configuration may have
     model.save_pretrained(folder)
-    tokenizer = transformers.WhisperTokenizer(vocab=letters, merges=[])
+    tokenizer = _whisper_tokenizer(transformers.WhisperTokenizer, letters, folder)
     tokenizer.add_special_tokens({"additional_special_tokens": list(WHISPER_TOKENS)})
     tokenizer.save_pretrained(folder)
     transformers.WhisperFeatureExtractor(feature_size=WHISPER["num_mel_bins"]).save_pretrained(folder)
     return _state(model)
+
+
+def _whisper_tokenizer(kind: Any, letters: dict[str, int], folder: Path) -> Any:
+    if "vocab" in inspect.signature(kind).parameters:
+        return kind(vocab=letters, merges=[])
+    (folder / "vocab.json").write_text(json.dumps(letters))  # transformers 4 takes files alone
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    return kind(str(folder / "vocab.json"), str(folder / "merges.txt"))
 
 
 # -- folders in SpeechBrain's format. Each maker gives what it saved, by the name of the checkpoint.
@@ -316,7 +325,7 @@ def _save_speechbrain(description: str, sizes: dict[str, Any], folder: Path) -> 
         if hasattr(part, "_save"):  # mean and spread of the features; other than those that are there without a file
             size = len(part.glob_mean)
             statistics = {"count": 7, "glob_mean": torch.arange(size) / 10, "glob_std": torch.full((size,), 2.0)}
-            part._load_statistics_dict(statistics)
+            part._load_statistics_dict({**part._statistics_dict(), **statistics})
             part._save(path)
             saved[name] = statistics
         elif hasattr(part, "lab2ind"):  # names of classes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import ModelError, did_you_mean
 from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
-from profiler.models.reasons import reason
+from profiler.models.reasons import OTHER_SIZES, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.models.transformers.training import trained_by
 from profiler.models.transformers.whisper import SETTINGS as GENERATION_SETTINGS
@@ -54,7 +54,9 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # it lets errors of every library below it through
-        raise ModelError(f"transformers cannot load {source} as {request.type}: {reason(error)}") from error
+        # Before version 5 it lets torch's own words about a size through.
+        why = OTHER_SIZES if "size mismatch" in str(error) else reason(error)
+        raise ModelError(f"transformers cannot load {source} as {request.type}: {why}") from error
     _require_all_parts(module, set(loading["missing_keys"]), request, source)
     return _wrap(module, generation, request, source)
 
