@@ -2,6 +2,7 @@
 
 PYTHON ?= python3.11
 VENV   := .venv
+CONSTRAINTS := constraints.txt
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
@@ -10,10 +11,10 @@ READY  := $(VENV)/.ready
 setup: $(READY)
 
 # Made anew only when what is installed has changed.
-$(READY): setup.cfg pyproject.toml constraints.txt
+$(READY): setup.cfg pyproject.toml $(CONSTRAINTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,datasets,energy,espnet,pandas,quantize,silero,transducer]"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps espnet zeus
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[dev,datasets,energy,espnet,pandas,quantize,silero,transducer]"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --no-deps espnet zeus
 	@touch $(READY)
 
 profile: setup
