@@ -277,9 +277,6 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
 
 def _upgrade_cell(cell: dict[str, Any], width: float) -> None:
     cell.pop("spread", None)
-    operations = cell.get("operations")
-    if isinstance(operations, dict) and operations.get("bound") == "arithmetic":
-        operations["bound"] = "compute"
     latency: Any = cell.get("latency_s")
     verdict, rtf = cell.get("verdict"), cell.get("rtf")
     cell["verdict"] = "unstable" if verdict == "noisy" else verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from profiler.results.statistics import cut, relative_half_width
 from profiler.units import place_text
@@ -281,6 +281,11 @@ class Operations(Record):
     bound: Literal["compute", "memory", "overhead"] | None = None
     peak_gflops: float | None = None
     peak_gb_per_s: float | None = None
+
+    @field_validator("bound", mode="before")
+    @classmethod
+    def _as_it_is_called_today(cls, bound: Any) -> Any:
+        return "compute" if bound == "arithmetic" else bound  # of version 0.1
 
 
 class Phase(Record):

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from profiler.audio import Batch
-from profiler.measure.operations import Operations, count_operations
+from profiler.measure.operations import count_operations
 from profiler.models.icefall.conformer import Conformer, Sizes
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
+from profiler.results.types import Operations
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 

@@ -10,10 +10,10 @@ breakdown by label and module is a sum of the same count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.parameters import REST
+from profiler.results.types import Operations
 from profiler.units import many
 
 if TYPE_CHECKING:
@@ -30,22 +30,6 @@ CONVENTION = (
     "half of that); padding counts as it is computed. Not counted are elementwise operators, normalisation, softmax, "
     "pooling, interpolation, lookups, sorting and copies."
 )
-
-
-@dataclass(frozen=True)
-class Operations:
-    """What one call computes. `uncounted` says by name what the figures leave out; no zero is left unexplained."""
-
-    macs: int
-    components: dict[str, int]  # those that were called, and `other`: what belongs to none
-    per_second: float  # MACs for each second of audio
-    uncounted: list[str]
-    by_operator: dict[str, int]
-    bytes_moved: int  # inputs and outputs of every operator once; an estimate
-
-    @property
-    def flops(self) -> int:
-        return FLOPS_PER_MAC * self.macs
 
 
 def count_operations(
@@ -80,4 +64,6 @@ def by_component(count: Count, components: dict[str, torch.nn.Module], seconds_o
         uncounted=uncounted,
         by_operator=dict(operators.most_common()),
         bytes_moved=count.bytes_moved,
+        flops=FLOPS_PER_MAC * total,
+        convention=CONVENTION,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from profiler.measure.latency import RoundSize, Timing
 from profiler.results.metric import Metric
 
 if TYPE_CHECKING:
+    from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Recipe, Trace
     from profiler.results.types import CellResult
@@ -56,6 +58,17 @@ class Work:
     def run(self) -> Callable[[Any], Any]:
         """One call: of the model, or of the training step."""
         return self.step or self.model.run
+
+    @cached_property
+    def count(self) -> Count:
+        """The operations of one call, counted once for all passes that want them."""
+        from profiler.measure.breakdown import count_parts, find_parts
+        from profiler.measure.operations.count import count_call
+
+        parts, components = find_parts(self.model, self.trace.labels), self.model.components
+        if parts is None:
+            return count_call(self.run, self.inputs[0], components, self.step)
+        return count_parts(self.run, self.inputs[0], components, parts, self.step)
 
 
 @dataclass(frozen=True)

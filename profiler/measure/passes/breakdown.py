@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from profiler.measure.passes.base import Absent, Pass, Work
 from profiler.results.types import Breakdown
 
 if TYPE_CHECKING:
+    from profiler.measure.operations.count import Count
     from profiler.recipe.schema import Recipe
 
 BARE_CALLS = 2  # which are labelled and profiled as often as the trace has steps
@@ -24,7 +26,7 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
     def calls(self, recipe: Recipe) -> int:
         steps = recipe.trace.schedule
         profiled = steps.active * steps.repeat
-        return BARE_CALLS + max(BARE_CALLS, profiled) + profiled + recipe.measure.operations
+        return BARE_CALLS + max(BARE_CALLS, profiled) + profiled
 
     def measure(self, work: Work) -> Breakdown | Absent:
         from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
@@ -33,13 +35,13 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         if parts is None:
             return Absent(COMPILED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
-        folder = work.folder / work.place
-        found = Breakdown.model_validate(
-            measure_breakdown(
-                work.run, work.inputs[0], work.device, parts, work.seconds_of_audio, folder, work.counted, steps,
-                work.step,
-            )
-        )  # fmt: skip
+        count: bool | Count = work.counted
+        if work.counted:
+            with contextlib.suppress(Exception):  # the operations pass said why
+                count = work.count
+        where = work.seconds_of_audio, work.folder / work.place
+        plain = measure_breakdown(work.run, work.inputs[0], work.device, parts, *where, count, steps, work.step)
+        found = Breakdown.model_validate(plain)
         found.file = f"{work.place}/{found.file}"
         return found
 

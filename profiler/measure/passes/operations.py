@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -49,17 +48,14 @@ class OperationsPass(Pass[Operations, Operations]):
         return recipe.measure.operations
 
     def measure(self, work: Work) -> Operations | Absent:
-        from profiler.measure.operations import CONVENTION, count_operations
+        from profiler.measure.operations import by_component
 
         try:
-            counted = count_operations(
-                work.run, work.inputs[0], work.model.components, work.seconds_of_audio, work.step
-            )
+            return by_component(work.count, work.model.components, work.seconds_of_audio)
         except (MemoryError, KeyboardInterrupt):
             raise
         except Exception as error:  # whatever a model does that the counter cannot follow; the other passes go on
             return Absent(f"the model does not run under the counter ({type(error).__name__}: {error})")
-        return Operations(**asdict(counted), flops=counted.flops, convention=CONVENTION)
 
     def remarks(self, cells: Sequence[CellResult]) -> list[str]:
         counted = [cell.operations for cell in cells if cell.operations]

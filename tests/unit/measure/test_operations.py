@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy
@@ -369,7 +368,7 @@ def test_nothing_is_left_behind() -> None:
 
 def test_the_result_goes_into_a_file() -> None:
     found = counted(nn.Linear(WIDTH, 2), X)
-    assert Operations(**json.loads(json.dumps(asdict(found)))) == found
+    assert Operations(**json.loads(json.dumps(found.model_dump()))) == found
     assert "2 FLOPs" in CONVENTION
 
 
