@@ -15,8 +15,16 @@ def main() -> None:
         loaded = load_recipe(path, read_audio=False)
         for variant, recipe in loaded.by_variant.items():
             counts = count_now(recipe, path.parent)
-            entries.append({"recipe": name, "variant": variant, "model": model_key(recipe), **counts})
-            print(f"{name}, {variant}: {counts['parameters']['total']:,}")
+            entries.append(
+                {
+                    "recipe": name,
+                    "variant": variant,
+                    "model": model_key(recipe),
+                    "parameters": counts.parameters.model_dump(),
+                    "size_bytes": counts.size_bytes.model_dump(),
+                }
+            )
+            print(f"{name}, {variant}: {counts.parameters.total:,}")
     counts_file().write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
 
 

@@ -11,12 +11,15 @@ import argparse
 import json
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
 from profiler.dataset.plan import plan_dataset
 from profiler.measure.counts import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
+from profiler.results.types import Model
 from profiler.shipped import recipe_path
 
 
@@ -40,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     data = plan_dataset(loaded)
     cells = _cells(plan)
     if arguments.json:
-        shown = {"recipe": loaded.recipe.model_dump(mode="json"), "cells": cells, "models": models}
+        shown = {"recipe": loaded.recipe, "cells": cells, "models": [_known(model) for model in models]}
         shown |= {"datasets": [data.summary() | {"notes": data.notes}]} if data else {}
-        print(json.dumps(shown, indent=1))
+        print(json.dumps(to_jsonable_python(shown), indent=1))
         return 0
     _print(loaded, plan, models, arguments)
     if data:
@@ -61,20 +64,25 @@ def _cells(plan: Plan) -> list[dict[str, Any]]:
     return cells
 
 
-def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> dict[str, Any]:
+def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
     recipe = loaded.by_variant[variant]
-    model: dict[str, Any] = {
-        "variant": variant,
-        "source": recipe.pretrained_model.source,
-        "type": recipe.pretrained_model.type,
-    }
+    wanted = recipe.pretrained_model
+    model = Model(variant=variant, source=wanted.source, type=wanted.type)
     known = None if count else known_counts(recipe)
     if known is None and count is not False:
         known = count_now(recipe, loaded.path.parent)
-    return model | (known or {})
+    if known is not None:
+        model.parameters, model.size_bytes = known.parameters, known.size_bytes
+    return model
 
 
-def _print(loaded: LoadedRecipe, plan: Plan, models: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+def _known(model: Model) -> dict[str, Any]:
+    """What is known before a run, in the shape of results.json."""
+    counted = {"parameters", "size_bytes"} if model.parameters.total is not None else set()
+    return model.model_dump(mode="json", include={"variant", "source", "type"} | counted)
+
+
+def _print(loaded: LoadedRecipe, plan: Plan, models: list[Model], arguments: argparse.Namespace) -> None:
     from profiler.report.parameters import parameter_table
     from profiler.report.plan import plan_tables
 
@@ -86,11 +94,11 @@ def _print(loaded: LoadedRecipe, plan: Plan, models: list[dict[str, Any]], argum
         print(table.markdown(), end="\n\n")
     shown: list[Any] = []
     for model in models:
-        if "parameters" in model and model["parameters"] not in shown:
-            shown.append(model["parameters"])
-            same = [other["variant"] for other in models if other.get("parameters") == model["parameters"]]
-            title = f"Parameters - {model['source']}, {', '.join(same)}"
-            print(parameter_table(title, model["parameters"], model["size_bytes"]).markdown(), end="\n\n")
+        if model.parameters.total is not None and model.parameters not in shown:
+            shown.append(model.parameters)
+            same = [other.variant for other in models if other.parameters == model.parameters]
+            title = f"Parameters - {model.source}, {', '.join(same)}"
+            print(parameter_table(title, model.parameters, model.size_bytes).markdown(), end="\n\n")
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:

@@ -11,10 +11,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from profiler.recipe.schema import Recipe
+from profiler.results.types import Parameters, Size
 from profiler.shipped import shipped_folder
 
 # Keys of pretrained_model on which the size of a model does not depend.
@@ -40,12 +42,20 @@ def model_key(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in WITHOUT_SIZE}
 
 
-def known_counts(recipe: Recipe) -> dict[str, Any] | None:
-    """{parameters, size_bytes} of a model that ships, else None. Needs no torch."""
+@dataclass(frozen=True)
+class Counts:
+    """Of one model."""
+
+    parameters: Parameters
+    size_bytes: Size
+
+
+def known_counts(recipe: Recipe) -> Counts | None:
+    """Of a model that ships, else None. Needs no torch."""
     key = model_key(recipe)
     for entry in shipped_counts():
         if entry["model"] == key:
-            return {"parameters": entry["parameters"], "size_bytes": entry["size_bytes"]}
+            return Counts(Parameters(**entry["parameters"]), Size(**entry["size_bytes"]))
     return None
 
 
@@ -69,12 +79,12 @@ def _without_chatter() -> Iterator[None]:
         os.close(nowhere)
 
 
-def count_now(recipe: Recipe, base: Path) -> dict[str, Any]:
-    """{parameters, size_bytes} of any model, by building it on the meta device."""
+def count_now(recipe: Recipe, base: Path) -> Counts:
+    """Of any model, by building it on the meta device."""
     from profiler.measure.parameters import count_parameters, size_bytes
     from profiler.models.load import build_for_counting
     from profiler.models.request import model_request
 
     with _without_chatter():
         built = build_for_counting(model_request(recipe, base))
-    return {"parameters": count_parameters(built), "size_bytes": size_bytes(built)}
+    return Counts(count_parameters(built), size_bytes(built))
