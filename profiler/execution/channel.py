@@ -221,7 +221,7 @@ def _encode(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, Path):
         return str(value)
-    raise NotImplementedError(f"{type(value)} cannot be sent")
+    raise TypeError(f"{type(value)} cannot be sent")
 
 
 def decode(kind: Any, value: Any) -> Any:

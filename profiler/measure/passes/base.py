@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,7 +79,7 @@ class Absent:
     reason: str
 
 
-class Pass(Generic[R, S]):
+class Pass(ABC, Generic[R, S]):
     """One kind of measuring. The figures of a pass that has no `field` go into the cell's `figures`, by its name: its
     result is then a plain dictionary of numbers."""
 
@@ -99,9 +100,9 @@ class Pass(Generic[R, S]):
         """The fewest calls of the model that it makes in a round, to predict how long that takes."""
         return 1
 
+    @abstractmethod
     def measure(self, work: Work) -> R | Absent:
         """In the process that is measured. What it imports beyond the standard library, it imports here."""
-        raise NotImplementedError
 
     def join(self, earlier: S | None, new: R) -> S:
         """What is known after another round."""
