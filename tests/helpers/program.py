@@ -37,7 +37,9 @@ def run(
 
 def needs_torch(*arguments: str | Path) -> bool:
     """Whether a command runs a model; others never import torch."""
-    return str(arguments[0]) in ("ab", "doctor") or not (str(arguments[0]).startswith("-") or arguments[0] in COMMANDS)
+    first = str(arguments[0]) if arguments else "--help"
+    runs = first in ("ab", "doctor") or not (first in COMMANDS or first.startswith("-"))
+    return runs and "--help" not in arguments
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

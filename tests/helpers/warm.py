@@ -33,6 +33,7 @@ LIBRARIES = (
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
     "matplotlib.figure",
+    "msgspec",
     "numpy",
     "platformdirs",
     "psutil",
