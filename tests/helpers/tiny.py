@@ -324,8 +324,9 @@ def _save_speechbrain(description: str, sizes: dict[str, Any], folder: Path) -> 
         path = Path(hparams["pretrainer"].paths.get(name, folder / f"{name}.ckpt"))
         if hasattr(part, "_save"):  # mean and spread of the features; other than those that are there without a file
             size = len(part.glob_mean)
-            statistics = {"count": 7, "glob_mean": torch.arange(size) / 10, "glob_std": torch.full((size,), 2.0)}
-            part._load_statistics_dict({**part._statistics_dict(), **statistics})
+            trained = {"count": 7, "glob_mean": torch.arange(size) / 10, "glob_std": torch.full((size,), 2.0)}
+            statistics = part._statistics_dict() | trained  # SpeechBrain 1.0 has some by speaker as well
+            part._load_statistics_dict(statistics)
             part._save(path)
             saved[name] = statistics
         elif hasattr(part, "lab2ind"):  # names of classes
