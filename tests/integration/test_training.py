@@ -88,7 +88,7 @@ def test_what_was_trained_how_is_in_results_and_tables(run: Done) -> None:
         "**Training step by phase - icefall/conformer-transducer, float32, training, random weights**",
         "Loss: 0.5 simple + pruned transducer (torch 2",
         "Optimizer: AdamW, learning rate 0.0001, gradients clipped to norm 5",
-        "**Peak memory by phase -",
+        "**Peak memory by phase, in MB -",
         "**Training over the data set -",
         "Targets are random tokens",
     ):
