@@ -17,7 +17,7 @@ from profiler.metrics import LATENCY
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
 from profiler.results.statistics import estimate
-from profiler.results.types import Latency, Results
+from profiler.results.types import Latency, Reference, Results
 from tests.helpers import program
 from tests.helpers.road import Done, go
 from tests.helpers.tiny import SPEECH
@@ -254,7 +254,9 @@ def test_shares_follow_a_better_peak_seen_at_the_end(tmp_path: Path, monkeypatch
     """A disturbance at the start must not leave shares above 100 %. Replaced is the speed of the machine alone."""
     speeds = iter([1e-6, 1e6])
     monkeypatch.setattr(
-        Workers, "reference", lambda *_: {"gflops": next(speeds), "gb_per_s": 10.0, "threads": len(allowed_cpus())}
+        Workers,
+        "reference",
+        lambda *_: Reference(gflops=next(speeds), gb_per_s=10.0, threads=len(allowed_cpus())),
     )
     recipe = program.module_recipe(tmp_path, "Threaded", seconds="[0.1, 0.2]", batches="[1]")
     measure(recipe, tmp_path / "logs")

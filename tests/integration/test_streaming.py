@@ -159,7 +159,7 @@ def test_the_table_says_what_a_listener_waits() -> None:
         "p99": "n/a",
         "max": "200",
         "RTF of a chunk": "0.312",
-        "late": "12%",
+        "late, %": "12",
         "delay": "250",
     }
     assert "662 chunks for p99" in table.remarks[-1]
