@@ -63,7 +63,7 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seconds="[0.2, 0.4]",
         batches="[1, 2]",
         grid="  triangle_only: true\n  export_logs: true\n",
-        more="measure: {rounds: 6, warmup: 1, budget: 0.1}\n" + VARIANTS,
+        more="measure: {rounds: 10, warmup: 1, budget: 0.1}\n" + VARIANTS,
     )
     with (folder / "modules.py").open("a") as file:
         file.write(LISTENING)
