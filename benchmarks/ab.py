@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from profiler import ab, load_run
-from profiler.comparison.compare import compare_sides
-from profiler.comparison.match import match_cells, match_rounds
-from profiler.comparison.paired import decided, paired_speed
+from profiler.comparison.compare import compare_sides, match_cells, match_rounds
+from profiler.comparison.judge import decided, paired_speed
 from profiler.comparison.result import CellComparison
 from profiler.report.table import Table
 

@@ -56,9 +56,9 @@ def compare(
     import torch
     from torch.nn.modules import module as hooks
 
-    from profiler.measure.breakdown.backward import BackwardTally
     from profiler.measure.breakdown.timed import labelled_call, time_parts
-    from profiler.training.setup import begin_training
+    from profiler.measure.breakdown.watch import BackwardTally
+    from profiler.training.step import begin_training
 
     torch.set_num_threads(threads)
     device = Device("cpu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from profiler.measure.counts import count_now, counts_file, model_key
+from profiler.measure.parameters import count_now, counts_file, model_key
 from profiler.recipe.load import load_recipe
 from profiler.shipped import shipped_recipes
 

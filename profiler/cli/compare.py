@@ -20,7 +20,7 @@ from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import CellComparison, Comparison
 from profiler.errors import StorageError, UserError
-from profiler.report.comparison.words import detectable_text
+from profiler.report.comparison import detectable_text
 from profiler.results.runs import open_as_much
 from profiler.results.store import write_atomically
 from profiler.results.types import Results
@@ -92,10 +92,10 @@ def render(comparison: Comparison, style: str) -> str:
     if style == "json":
         return comparison.model_dump_json(indent=1) + "\n"
     if style == "html":
-        from profiler.report.comparison.page import render_page
+        from profiler.report.comparison import render_page
 
         return render_page(comparison)
-    from profiler.report.comparison.text import render_markdown, render_terminal
+    from profiler.report.comparison import render_markdown, render_terminal
 
     return render_markdown(comparison) if style == "markdown" else render_terminal(comparison)
 

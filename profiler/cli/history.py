@@ -17,7 +17,7 @@ from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import UserError, did_you_mean
-from profiler.history.series import Asked, Series, choose_cell, make_series, parse_cell
+from profiler.history import Asked, Series, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
 from profiler.results.runs import runs_of

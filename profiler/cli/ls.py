@@ -10,7 +10,7 @@ import textwrap
 from typing import Any
 
 from profiler.cli.options import add_json
-from profiler.measure.counts import shipped_counts
+from profiler.measure.parameters import shipped_counts
 from profiler.shipped import about, shipped_recipes
 
 HEADER = ("recipe", "model", "kind", "parameters")

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         beside = Path(arguments.run).with_suffix("") if is_archive(Path(arguments.run)) else folder
         output = arguments.output or beside
         if arguments.rescore and problem is None:
-            from profiler.accuracy.result import rescore
+            from profiler.accuracy.score import rescore
 
             rescore(results, folder, arguments.normalise)
             ResultsFile(folder, results).write()

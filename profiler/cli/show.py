@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
 from profiler.dataset.plan import plan_dataset
-from profiler.measure.counts import count_now, known_counts
+from profiler.measure.parameters import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
@@ -83,8 +83,8 @@ def _known(model: Model) -> dict[str, Any]:
 
 
 def _print(loaded: LoadedRecipe, plan: Plan, models: list[Model], arguments: argparse.Namespace) -> None:
-    from profiler.report.parameters import parameter_table
     from profiler.report.plan import plan_tables
+    from profiler.report.variants import parameter_table
 
     print(f"{loaded.path}: no mistakes.\n")
     for key, value in _flat("", loaded.recipe.model_dump(mode="json")):

@@ -82,7 +82,7 @@ def _scored(folder: Path, name: str, normalise: str | None) -> Results:
             f"The run {name} has no error rates: its recipe names no data set with transcripts (dataset.source)."
         )
     if normalise:
-        from profiler.accuracy.result import rescore
+        from profiler.accuracy.score import rescore
 
         rescore(results, folder, normalise)
     return results

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from profiler.execution.record import BUSY
-from profiler.measure.handoff import FAR
+from profiler.measure.reference import FAR
 from profiler.results.types import Gpu
 from profiler.units import GB, bytes_text, many
 

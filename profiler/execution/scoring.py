@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.accuracy import transcripts
-from profiler.accuracy.result import left_out, put_differences, put_rates
-from profiler.accuracy.score import Score, score
+from profiler.accuracy.score import Score, left_out, put_differences, put_rates, score
 from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.comparison.paired import decided
+from profiler.comparison.judge import decided
 from profiler.execution.cell import CellState
 from profiler.execution.schedule import Schedule, Visit
 from profiler.measure.latency import RoundSize

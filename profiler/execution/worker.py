@@ -100,7 +100,7 @@ class Worker:
         from profiler.measure.parameters import count_parameters, size_bytes
         from profiler.measure.passes.trace import prepare_profiler
         from profiler.models.load import load_model
-        from profiler.training.setup import begin_training, describe
+        from profiler.training.step import begin_training, describe
 
         device = Device(request.model.device)
         device.require()
@@ -120,7 +120,11 @@ class Worker:
         # What is imported on first use is imported here, once, and not in every fork.
         torch.manual_seed(0)
         self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
-        for name in ("torch.autograd.profiler", "profiler.measure.breakdown.rows", "profiler.measure.breakdown.spans"):
+        for name in (
+            "torch.autograd.profiler",
+            "profiler.measure.breakdown.rows",
+            "profiler.measure.breakdown.profiled",
+        ):
             importlib.import_module(name)
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()

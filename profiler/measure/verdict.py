@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from profiler.measure.handoff import FAR
 from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
+from profiler.measure.reference import FAR
 from profiler.results.statistics import INTERVAL_NEEDS, Estimate, estimate
 from profiler.results.types import Condition
 

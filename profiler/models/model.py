@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 
 @dataclass(frozen=True)

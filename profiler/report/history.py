@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.history.series import Asked, Series
-from profiler.history.shifts import NEEDED, STRETCH, LevelShift
-from profiler.report.comparison.words import share_text
+from profiler.history import NEEDED, STRETCH, Asked, LevelShift, Series
+from profiler.report.comparison import share_text
 from profiler.report.table import Table
 from profiler.units import many, place_text
 

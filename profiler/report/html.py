@@ -15,14 +15,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from profiler import __version__
-from profiler.report.facts import environment_facts, method
+from profiler.report.facts import environment_facts, method, name_of, recipe_name
 from profiler.report.markdown import how_measured
-from profiler.report.names import name_of, recipe_name
 from profiler.report.plots.inline import inline_svg
-from profiler.report.remarks import remarks_on
 from profiler.report.summary import counts, summary
 from profiler.report.table import Table
-from profiler.report.tables import build_tables
+from profiler.report.tables import build_tables, remarks_on
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.store import write_atomically
 from profiler.results.types import Results

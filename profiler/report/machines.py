@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler.conditions.speed import readings
+from profiler.conditions.floor import readings
 from profiler.errors import UserError, did_you_mean
-from profiler.history.series import machine_names
+from profiler.history import machine_names
 from profiler.metrics import GRIDS
 from profiler.report.table import Table
 from profiler.results.metric import Metric

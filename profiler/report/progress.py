@@ -15,7 +15,7 @@ from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.metrics import DATASET_RTF, LATENCY, PARAMETERS, PEAK, RTF
 from profiler.plan import Cell
-from profiler.report.accuracy import wer_text
+from profiler.report.dataset import wer_text
 from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
 from profiler.units import clock_text

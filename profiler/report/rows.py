@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.metrics import CER, LATENCY, METRICS, PARAMETERS, RTF, RTFX, SIZE, WER
-from profiler.report.names import recipe_name
+from profiler.report.facts import recipe_name
 from profiler.results.metric import Metric, follow
 from profiler.results.store import write_atomically
 from profiler.results.types import CellResult, Results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import geometric_mean
 
 from profiler.metrics import LATENCY, PARAMETERS, PEAK, RTF
-from profiler.report.accuracy import rate_text
+from profiler.report.dataset import rate_text
 from profiler.report.variants import ratios
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult, Results

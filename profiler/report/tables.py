@@ -6,25 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from profiler.measure.fit import fit_durations
+from profiler import messages
+from profiler.measure.fit import SurfaceFit, fit_durations, fit_surface
 from profiler.measure.passes import PASSES, Pass
-from profiler.metrics import LATENCY, SIZE, grids_of
-from profiler.report.accuracy import accuracy_tables
+from profiler.measure.passes.time import CHUNKS
+from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
-from profiler.report.capacity import capacity_table
-from profiler.report.chunks import chunk_table
-from profiler.report.dataset import dataset_tables
-from profiler.report.names import name_of as _name
-from profiler.report.operations import component_operations_table
-from profiler.report.parameters import parameter_table
-from profiler.report.remarks import remarks_on
+from profiler.report.dataset import accuracy_tables, dataset_tables
+from profiler.report.facts import name_of as _name
 from profiler.report.table import Table, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
-from profiler.report.variants import changes_table, side_by_side, size_table
-from profiler.results.metric import Metric
+from profiler.report.variants import changes_table, parameter_table, side_by_side, size_table
+from profiler.results.metric import UNSTABLE_MARK, Metric
+from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
-from profiler.units import significant
+from profiler.units import bytes_text, parse_bytes, significant
 
 
 def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
@@ -33,7 +30,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     several = len(results.variants) > 1
     tables: list[Table] = []
     if results.run.sides is not None:
-        from profiler.report.comparison.tables import sides_tables
+        from profiler.report.comparison import sides_tables
 
         tables += sides_tables(results)
     tables += _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
@@ -133,3 +130,154 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
     if not rows:
         return None
     return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
+
+
+Text = Callable[[CellResult], str]
+
+
+def remarks_on(cells: list[CellResult]) -> list[str]:
+    """Lines for cells of one variant, or of several, which are then named."""
+    several = len({cell.variant for cell in cells}) > 1
+    remarks = []
+    measured = [cell for cell in cells if cell.verdict is not None]
+    if any(cell.verdict == "unstable" for cell in measured):
+        remarks.append(
+            f"{UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
+        )
+    remarks += [f"- {sentence}" for sentence in disturbances(measured)]
+    failed = [cell for cell in cells if cell.status == "failed"]
+    remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
+    skipped = [cell for cell in cells if cell.status == "skipped"]
+    remarks += _listed(skipped, several, lambda cell: f"skipped, {cell.reason}.")
+    padding = [cell.input.share_of_padding for cell in cells if cell.input.audio is not None]
+    if any(padding):
+        remarks.append(f"Padding: {min(padding):.0%} to {max(padding):.0%} of a batch; RTF counts real audio only.")
+    return remarks
+
+
+def disturbances(measured: list[CellResult]) -> list[str]:
+    """What disturbed the cells, each thing once: '8 of 9 cells: other processes used up to 1.2 CPUs meanwhile.'"""
+    return [
+        f"{count} of {len(measured)} cells: {messages.disturbance(kind, value)}"
+        for kind, (count, value) in messages.worst([cell.disturbances for cell in measured]).items()
+    ]
+
+
+def _listed(cells: list[CellResult], several: bool, text: Text) -> list[str]:
+    """One line for each distinct remark, with the cells it is about."""
+    by_text: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        places = by_text.setdefault(text(cell), {}).setdefault(cell.variant, [])
+        places.append(cell.place)
+    return [f"- {_where(places, several)}: {remark}" for remark, places in by_text.items()]
+
+
+def _where(places: dict[str, list[str]], several: bool) -> str:
+    if not several:
+        return ", ".join(place for found in places.values() for place in found)
+    return "; ".join(f"{variant} {', '.join(found)}" for variant, found in places.items())
+
+
+PERCENTILES = (90, 99)
+FEW = "n/a"
+
+
+def chunk_table(title: str, cells: list[CellResult]) -> Table | None:
+    """One row per cell; None where no model worked in chunks."""
+    chunked = [cell for cell in cells if cell.chunks is not None]
+    if not chunked:
+        return None
+    table = metric_table(title, chunked, CHUNKS)
+    table.header = [head.removesuffix(f", {LATENCY.shown.name}") for head in table.header]  # the title has it
+    table.remarks = [
+        "In ms; the RTF is the median over the chunk's length. Late: the share of chunks that took longer "
+        "than they last, so that the next one had to wait. Delay: from the first sound of a chunk to its result, "
+        "which is chunk + lookahead + median."
+    ]
+    if any(FEW in row for row in table.rows):
+        needed = " and ".join(f"{SAMPLES_NEEDED[percent]} chunks for p{percent}" for percent in PERCENTILES)
+        table.remarks.append(f"{FEW}: too few chunks were timed; it takes {needed} (raise measure.budget).")
+    return table
+
+
+MACS_PER_SECOND = METRICS["macs_per_second"]
+
+
+def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
+    """GMAC per second of audio by component, a column each cell of batch size 1 (or the smallest there is)."""
+    counted = [(cell, cell.operations) for cell in cells if cell.operations and len(cell.operations.components) > 1]
+    if not counted:
+        return None
+    smallest = min(cell.batch_size for cell, _ in counted)
+    shown = [(cell, found) for cell, found in counted if cell.batch_size == smallest]
+    names = dict.fromkeys(name for _, found in shown for name in found.components)
+    rows = []
+    for name in names:
+        row = [name]
+        for _, found in shown:
+            macs = found.components.get(name, 0)
+            per_second = found.per_second * macs / found.macs if found.macs else 0.0
+            row.append(MACS_PER_SECOND.number(per_second))
+        rows.append(row)
+    return Table(title, ["component", *(cell.place for cell, _ in shown)], rows)
+
+
+BEYOND = 4  # times the largest measured length or batch: farther than this a fit gives an order of magnitude
+FAR = " *"
+
+
+def capacity_table(title: str, results: Results, cells: list[CellResult], asked: str | int | None) -> Table | None:
+    """One row per question, one column per memory size; None with too few cells to fit."""
+    measured = [cell for cell in cells if PEAK.in_cell(cell)]
+    points = [(cell.seconds, cell.batch_size, float(PEAK.in_cell(cell))) for cell in measured]
+    fit = fit_surface(points)
+    if fit is None:
+        return None
+    sizes = _memory_sizes(results, asked)
+    if not sizes:
+        return None
+    lengths = sorted({cell.seconds for cell in measured})
+    batches = sorted({cell.batch_size for cell in measured})
+    rows = [
+        [f"longest audio, batch {batch}", *(_longest(fit, size, batch, lengths[-1]) for _, size in sizes)]
+        for batch in batches
+    ]
+    rows += [
+        [f"largest batch, {length:g} s", *(_largest(fit, size, length, batches[-1]) for _, size in sizes)]
+        for length in lengths
+    ]
+    remark = (
+        f"From a fit over {len(points)} cells: {PEAK.text(fit.fixed)} at rest, then for each row of a batch "
+        f"{PEAK.text(fit.per_row)} and {PEAK.text(fit.per_second)} per second"
+        + (f" and {PEAK.text(fit.per_second_squared)} per second squared" if fit.per_second_squared else "")
+        + "."
+    )
+    beyond = f"{FAR.strip()}: more than {BEYOND} times what was measured, so an order of magnitude only."
+    far = any(cell.endswith(FAR) for row in rows for cell in row)
+    return Table(title, ["", *(name for name, _ in sizes)], rows, [remark, *([beyond] if far else [])])
+
+
+def _memory_sizes(results: Results, asked: str | int | None) -> list[tuple[str, float]]:
+    environment = results.environment
+    machine = environment.memory_limit_bytes or environment.memory_bytes
+    sizes = [(f"this machine, {bytes_text(machine)}", float(machine))] if machine else []
+    if asked is not None:
+        size = parse_bytes(asked)
+        sizes.append((bytes_text(size), float(size)))
+    return sizes
+
+
+def _longest(fit: SurfaceFit, size: float, batch: int, measured: float) -> str:
+    value = fit.longest(size, batch)
+    if value is None:
+        return "no limit seen"
+    far = FAR if value > BEYOND * measured else ""
+    return f"{significant(value, 2)} s{far}" if value > 0 else "does not fit"
+
+
+def _largest(fit: SurfaceFit, size: float, length: float, measured: int) -> str:
+    value = fit.largest_batch(size, length)
+    if value is None:
+        return "no limit seen"
+    far = FAR if value > BEYOND * measured else ""
+    return f"{value}{far}" if value > 0 else "does not fit"

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from profiler.metrics import BATCH, DATASET_RTF, METRICS, PEAK, SIZE, accuracy_of, dataset_of
-from profiler.report.accuracy import rate_text, wer_text
-from profiler.report.dataset import rtf_text, width_of
+from profiler.report.dataset import rate_text, rtf_text, wer_text, width_of
 from profiler.report.table import Table
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult, ErrorRate, Results

@@ -1,5 +1,4 @@
 """Training steps: a model and a loss -> whole steps of forward, loss, backward and optimizer, that passes can measure.
 
-`task` is what a model brings for a loss, `targets` are tokens to learn, `losses` and `lattice` compute the losses,
-`step` is what is timed, `setup` puts them together in a worker.
+`tasks` is what a model brings for a loss, and tokens to learn; `losses` computes the losses; `step` is what is timed.
 """

@@ -1,18 +1,99 @@
-"""Tasks that models of several libraries share: CTC on frames, cross entropy on a decoder, the transducer's lattice."""
+"""What a model brings to be trained with a loss: the same for every library, so that one step trains all of them.
+
+Targets are the tokens that a batch is trained on. Their lengths are real or speech-like, the tokens themselves are
+random: what a token is does not change what a step costs; how many there are does. Tasks that models of several
+libraries share are here: CTC on frames, cross entropy on a decoder, the transducer's lattice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from profiler.errors import ModelError
-from profiler.training.task import Outputs, Task
 
 if TYPE_CHECKING:
+    import torch
+
     from profiler.models.model import Model
     from profiler.recipe.schema import Training
-    from profiler.training.targets import Targets
+
+
+@dataclass
+class Targets:
+    """Rows of tokens, padded with the first allowed one; `lengths` says how many of each row there are."""
+
+    tokens: torch.Tensor  # [batch, tokens]
+    lengths: torch.Tensor  # [batch], in memory of the CPU
+    names: list[str]  # of the rows, for messages
+    seconds: float = 0.0  # of audio in the batch, without padding
+    fits: bool = False  # set once they were seen to fit what the model makes of their audio
+
+    @property
+    def total(self) -> int:
+        return int(self.lengths.sum())
+
+    def refuse_longer(self, frames: Any, what: str = "frames that the model makes of their audio") -> None:
+        """Raise ModelError where a row has more tokens than there is room for: `frames` is a number, or one a row."""
+        if self.fits:
+            return
+        rooms = frames.tolist() if hasattr(frames, "tolist") else [frames] * len(self.names)
+        for name, tokens, room in zip(self.names, self.lengths.tolist(), rooms, strict=True):
+            if tokens > room:
+                raise ModelError(
+                    f"the target of {name} is too long: {tokens} tokens, and there are {room} {what}; "
+                    "lower training.targets_per_second, or fix the data set"
+                )
+        self.fits = True
+
+
+def make_targets(lengths: Sequence[int], allowed: range, seed: int, device: str, names: list[str]) -> Targets:
+    """Random tokens of these lengths. No two neighbours are alike: CTC would need one more frame for each such pair."""
+    import torch
+
+    chance = np.random.default_rng(seed)
+    width = max(1, *lengths)
+    steps = chance.integers(1, max(2, len(allowed)), size=(len(lengths), width))
+    tokens = allowed.start + steps.cumsum(axis=1) % len(allowed)
+    for row, length in zip(tokens, lengths, strict=True):
+        row[length:] = allowed.start
+    return Targets(torch.from_numpy(tokens).to(device), torch.tensor(list(lengths)), names)
+
+
+def lengths_for(seconds: Sequence[float], per_second: float) -> list[int]:
+    """As many tokens as speech of these lengths has, at least one."""
+    return [max(1, round(each * per_second)) for each in seconds]
+
+
+Loss = Literal["ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"]
+
+
+@dataclass
+class Outputs:
+    """What the forward pass gives: the values that the loss takes, and how many frames of each row are audio."""
+
+    values: Any
+    frames: torch.Tensor  # [batch], in memory of the CPU
+
+
+@dataclass
+class Task:
+    """A model with a loss. `forward` takes what the model's `prepare` gives; `loss` takes its outputs, and targets."""
+
+    name: str  # of the loss, as the tables say it
+    library: str  # whose code computes it
+    forward: Callable[[Any, Targets], Outputs]
+    loss: torch.nn.Module
+    tokens: range  # that a target may hold: not the blank, not the ends of a sentence
+    heads: dict[str, torch.nn.Module] = field(default_factory=dict)  # layers that are there for training alone
+    most_tokens: int | None = None  # of a target, where a decoder has so many positions
+    per_frame: bool = True  # each token needs a frame
+    notes: list[str] = field(default_factory=list)
+
 
 HEAD = "ctc_head"
 TRIAL_SECONDS = 1.0

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, device_of, run_all, trial
-from profiler.variants.calls import Calls, observe_calls
-from profiler.variants.layers import all_modules, counted_classes, own_parameters, owns_weights
-from profiler.variants.step import Step
+from profiler.variants.layers import (
+    Calls,
+    Step,
+    all_modules,
+    counted_classes,
+    observe_calls,
+    own_parameters,
+    owns_weights,
+)
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
+from profiler.processes import TrialFailed, run_all, trial
 from profiler.results.types import Conversion
-from profiler.variants.layers import layers, unique_parameters
+from profiler.variants.layers import Step, all_modules, layers, unique_parameters
 from profiler.variants.size import saved_bytes
-from profiler.variants.step import Step
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
@@ -60,22 +60,22 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
 
 def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import attention, compiled, layout, precision, quantize, static
+    from profiler.variants import compiled, precision, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
         steps.append(lambda model, inputs: precision.to_precision(model, inputs, str(dtype)))
     if variant.memory_format:
-        steps.append(layout.to_channels_last)
+        steps.append(to_channels_last)
     if kind := variant.attention:
-        steps.append(lambda model, inputs: attention.set_attention(model, inputs, kind))
+        steps.append(lambda model, inputs: set_attention(model, inputs, kind))
     if variant.quantize == "dynamic" and variant.compile:
         steps.append(quantize.dynamic_compiled)
     elif variant.quantize == "dynamic":
         recurrent = variant.layers == "linear_and_recurrent"
         steps.append(lambda model, inputs: quantize.dynamic(model, inputs, recurrent, variant.engine))
     elif variant.quantize == "static":
-        steps.append(lambda model, inputs: static.static(model, inputs, variant.engine))
+        steps.append(lambda model, inputs: quantize.static(model, inputs, variant.engine))
     elif variant.quantize == "weight_only":
         steps.append(quantize.weight_only)
     if variant.compile:
@@ -85,3 +85,78 @@ def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
 
 def _share(part: int | None, whole: int) -> float | None:
     return part / whole if part is not None and whole else None
+
+
+def to_channels_last(model: Model, inputs: list[Any]) -> Step:
+    """Two-dimensional convolutions with the channels of a weight side by side; activations follow."""
+    import torch
+
+    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+    found = [module for module in all_modules(model) if isinstance(module, kinds) and "weight" in module._parameters]
+    # With one channel, or a kernel of one, both orders are the same.
+    changed = [conv for conv in found if not conv.weight.is_contiguous(memory_format=torch.channels_last)]
+    if not changed:
+        raise NotSupported("the model has no two-dimensional convolution that channels_last would change")
+    for conv in changed:
+        conv.weight.data = conv.weight.data.to(memory_format=torch.channels_last)
+    try:
+        trial(model, lambda: run_all(model, inputs))
+    except TrialFailed as error:
+        raise NotSupported(f"the model does not run with channels_last: {error}") from error
+    return Step("channels_last", changed, sum(conv.weight.numel() for conv in changed))
+
+
+def set_attention(model: Model, inputs: list[Any], wanted: str) -> Step:
+    """Set it in this process, and so in its forks, and prove it by counting calls."""
+    import torch
+
+    before = _fused_calls(model, inputs)
+    chosen = [module for module in all_modules(model) if _can_choose(module)]
+    for module in chosen:
+        module.set_attn_implementation("eager" if wanted == "eager" else "sdpa")
+    if wanted == "math":
+        torch.backends.cuda.enable_flash_sdp(False)
+        torch.backends.cuda.enable_mem_efficient_sdp(False)
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        torch.backends.cuda.enable_math_sdp(True)
+    after = _fused_calls(model, inputs)
+    if wanted == "eager" and (after or not before):
+        raise NotSupported(
+            "the model's library has no attention to choose from"
+            if after
+            else "the model never calls torch's scaled_dot_product_attention: it is eager as it is"
+        )
+    if wanted != "eager" and not after:
+        raise NotSupported("the model never calls torch's scaled_dot_product_attention: its attention is its own")
+    notes = [f"Calls of scaled_dot_product_attention in the sample run: {before} before, {after} after."]
+    if wanted == "sdpa" and before == after:
+        notes.append("sdpa is what the model uses by itself.")
+    return Step(f"attention {wanted}", notes=notes)
+
+
+def _can_choose(module: Any) -> bool:
+    return hasattr(module, "set_attn_implementation") and hasattr(module, "config")
+
+
+def _fused_calls(model: Model, inputs: list[Any]) -> int:
+    """How often the model calls scaled_dot_product_attention."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Count(TorchFunctionMode):  # type: ignore[misc]
+        calls = 0
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.nn.functional.scaled_dot_product_attention:
+                self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    def work() -> int:
+        with Count() as count:
+            run_all(model, inputs)
+        return int(count.calls)
+
+    try:
+        return trial(model, work)
+    except TrialFailed as error:
+        raise NotSupported(f"the model does not run with this attention: {error}") from error

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.results.types import Distance, OutputDifference
-from profiler.variants.calls import recorded_calls
-from profiler.variants.layers import all_modules
+from profiler.variants.layers import all_modules, recorded_calls
 
 if TYPE_CHECKING:
     from profiler.models.model import Model

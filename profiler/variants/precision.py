@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, run_all, trial
-from profiler.variants.calls import observe_calls
-from profiler.variants.layers import all_modules, layers, own_parameters
-from profiler.variants.step import Step
+from profiler.variants.layers import Step, all_modules, layers, observe_calls, own_parameters
 
 if TYPE_CHECKING:
     import torch

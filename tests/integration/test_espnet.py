@@ -20,8 +20,8 @@ from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters
 from profiler.models.espnet import adapter as espnet
+from profiler.models.espnet.build import mel, mel_filters
 from profiler.models.espnet.config import PARTS
-from profiler.models.espnet.mel_without_librosa import mel, mel_filters
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import check_type

@@ -12,14 +12,13 @@ import pytest
 from profiler.errors import ModelError
 from profiler.execution.cell import CellState
 from profiler.execution.channel import PassDone
-from profiler.measure.chunks import KEPT_IN_ROUND, ChunkRound, add_round, chunk_round
 from profiler.measure.latency import Timing
-from profiler.measure.passes.time import Round
+from profiler.measure.passes.time import KEPT_IN_ROUND, ChunkRound, Round, add_round, chunk_round
 from profiler.models.load import load_model
 from profiler.models.model import Chunks, ModelRequest
 from profiler.plan import Cell
 from profiler.recipe.load import load_recipe
-from profiler.report.chunks import chunk_table
+from profiler.report.tables import chunk_table
 from profiler.results.types import CellInput, CellResult, Condition
 from tests.helpers import program, tiny
 from tests.helpers.road import Done, go

@@ -20,8 +20,7 @@ from profiler.measure.parameters import count_parameters
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import check_source
-from profiler.models.torchaudio.adapter import greedy_text
-from profiler.models.torchaudio.bundles import BUNDLES, CLASS_OF, files_of
+from profiler.models.torchaudio.adapter import BUNDLES, CLASS_OF, files_of, greedy_text
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.models.torchaudio.transducer import _parameters
 from tests.helpers import program, tiny

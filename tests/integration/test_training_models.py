@@ -18,8 +18,7 @@ from profiler.models.request import model_request
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Training
 from profiler.results.types import PHASES
-from profiler.training.setup import begin_training, describe
-from profiler.training.step import TrainingStep
+from profiler.training.step import TrainingStep, begin_training, describe
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 from tests.helpers.shipped import ROWS

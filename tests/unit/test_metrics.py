@@ -15,10 +15,10 @@ from markupsafe import escape
 
 import profiler
 from profiler.comparison.compare import compare_results
-from profiler.history.series import Asked, make_series
+from profiler.history import Asked, make_series
 from profiler.metrics import GRIDS, METRICS, find_metric
 from profiler.report import html, markdown, rows, scalars
-from profiler.report.comparison.text import render_terminal
+from profiler.report.comparison import render_terminal
 from profiler.report.history import history_tables, history_title
 from profiler.report.machines import machine_tables
 from profiler.report.plots import draw_plots

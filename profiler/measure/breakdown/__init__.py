@@ -35,8 +35,7 @@ NAMED = 5  # modules of a label that are named in the result
 
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
     """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
-    from profiler.measure.breakdown.labels import Chains, find_labels
-    from profiler.measure.breakdown.tree import Tree
+    from profiler.measure.breakdown.labels import Chains, Tree, find_labels
     from profiler.measure.breakdown.watch import is_compiled
 
     tree = Tree(model)
@@ -47,7 +46,7 @@ def find_parts(model: Model, patterns: Patterns) -> Chains | None:
 @contextmanager
 def spans_in_trace(model: Model, settings: Trace, step: TrainingStep | None = None) -> Iterator[None]:
     """Labels as spans while a trace is recorded: the recipe's, or the model's own unless no breakdown is wanted."""
-    from profiler.measure.breakdown.spans import spans_of_labels
+    from profiler.measure.breakdown.profiled import spans_of_labels
 
     parts = find_parts(model, settings.labels) if settings.labels or settings.breakdown else None
     with spans_of_labels(parts, step) if parts is not None else nullcontext():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.measure.breakdown.labels import Chains, fold
 from profiler.measure.breakdown.profiled import Profiled
-from profiler.measure.breakdown.tally import Sums
+from profiler.measure.breakdown.watch import Sums
 
 if TYPE_CHECKING:
     from profiler.measure.operations.count import Count, Where

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.measure.autograd import Followed
-from profiler.measure.breakdown.backward import BackwardTally, follow_parts, watching_step
 from profiler.measure.breakdown.labels import Chains
-from profiler.measure.breakdown.tally import Entry, Tally
-from profiler.measure.breakdown.watch import Kind
+from profiler.measure.breakdown.watch import BackwardTally, Entry, Kind, Tally, follow_parts, watching_step
 
 if TYPE_CHECKING:
     from profiler.training.step import TrainingStep

@@ -1,21 +1,29 @@
-"""Tells when modules are called, without changing how they are called.
+"""Tells when modules are called, without changing how they are called, and adds up how long each part took.
 
 Hooks are global, not the modules' own: modules with hooks of their own leave their fused kernels unused. Of labelled
-modules other methods than `forward` are seen too, such as the step of a decoder that a search calls.
+modules other methods than `forward` are seen too, such as the step of a decoder that a search calls. In training, a
+part's backward phase is what autograd does for what the part computed in the forward phase.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from profiler.measure.breakdown.tree import Tree
+from profiler.measure.autograd import Done, Followed, Stack
+from profiler.measure.breakdown.labels import Chains, Tree
+
+if TYPE_CHECKING:
+    from profiler.training.step import TrainingStep
+
 
 # A method that calls no module of the tree was no work of the part: a look at a size, a state to begin with.
 Kind = Literal["forward", "method"]
@@ -86,3 +94,183 @@ def _methods(module: torch.nn.Module) -> list[str]:
 def is_compiled(tree: Tree) -> bool:
     """Compiled code has no modules to watch, and hooks would have it compiled anew."""
     return any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
+
+
+class Entry(NamedTuple):
+    """A call begins (`place` and `kind`), or the innermost one ends (neither). `at` is nanoseconds."""
+
+    at: int
+    place: int | None = None
+    kind: Kind | None = None
+
+
+Log = Sequence[Entry]
+Closed = Callable[[int, int, int], None]  # part, start, end
+
+
+@dataclass
+class Sums:
+    """Of one part, over all calls of a log."""
+
+    calls: int = 0
+    total: int = 0  # a part inside itself counts once
+    own: int = 0  # without the modules called in it; for a label, without the labels in it
+
+
+@dataclass
+class _Frame:
+    kind: Kind
+    opened: list[int]
+    seen_module: bool = False
+
+
+@dataclass
+class _Open:
+    part: int
+    start: int
+    inner: int = 0
+
+
+class Tally:
+    """Adds up logs, one a thread and a call."""
+
+    def __init__(self, chains: Chains, closed: Closed | None = None) -> None:
+        self.chains = chains
+        self.sums = [Sums() for _ in range(len(chains))]
+        self.labelled = 0  # time in which some label was at work
+        self._closed = closed
+
+    def add(self, log: Log) -> None:
+        frames: list[_Frame] = []
+        stacks: tuple[list[_Open], list[_Open]] = ([], [])  # modules, labels
+        active: set[int] = set()
+        for at, place, kind in log:
+            if place is not None and kind is not None:
+                parts = self.chains.of[place] if place != OUTSIDE else []
+                opened = [part for part in parts if part not in active]
+                frames.append(_Frame(kind, opened))
+                active.update(opened)
+                for part in opened:
+                    stacks[self.chains.is_label(part)].append(_Open(part, at))
+                continue
+            frame = frames.pop()
+            counts = frame.kind == "forward" or frame.seen_module
+            for part in reversed(frame.opened):
+                active.discard(part)
+                is_label = self.chains.is_label(part)
+                stack = stacks[is_label]
+                ended = stack.pop()
+                if counts:
+                    self._close(ended, at, stack, is_label)
+            if frames:
+                frames[-1].seen_module |= counts
+
+    def _close(self, ended: _Open, at: int, stack: list[_Open], is_label: bool) -> None:
+        took = at - ended.start
+        sums = self.sums[ended.part]
+        sums.calls += 1
+        sums.total += took
+        sums.own += took - ended.inner
+        if stack:
+            stack[-1].inner += took
+        elif is_label:
+            self.labelled += took
+        if self._closed is not None:
+            self._closed(ended.part, ended.start, at)
+
+
+Parts = Sequence[int]
+
+
+@contextmanager
+def watching_step(
+    chains: Chains,
+    enter: Enter,
+    leave: Leave,
+    step: TrainingStep | None = None,
+    at_work: Callable[[Parts], Done] | None = None,
+) -> Iterator[Followed | None]:
+    """Watch calls of modules; where a training step is run, also the steps of its backward pass.
+
+    `at_work(parts)` is called before each of those, with the parts that it belongs to, and what it gives after it.
+    """
+    if step is None or at_work is None:
+        with watching(chains.tree, chains.labelled_places, enter, leave):
+            yield None
+        return
+    followed = follow_parts(chains, at_work)
+
+    def enter_both(place: int, kind: Kind) -> None:
+        followed.entered(place)
+        enter(place, kind)
+
+    def leave_both() -> None:
+        leave()
+        followed.left()
+
+    with watching(chains.tree, chains.labelled_places, enter_both, leave_both), step.telling(followed.follow):
+        yield followed
+
+
+def follow_parts(chains: Chains, at_work: Callable[[Parts], Done]) -> Followed:
+    """A follower that tells parts instead of the modules that were being called."""
+    known: dict[Stack, Parts] = {}
+
+    def of_modules(stack: Stack) -> Done:
+        parts = known.get(stack)
+        if parts is None:
+            inside = tuple(place for place in stack if place != OUTSIDE)
+            parts = known[stack] = tuple(chains.at_work(inside))
+        return at_work(parts)
+
+    return Followed(of_modules, chains.owners)
+
+
+class BackwardTally:
+    """Total and own time by part in nanoseconds, over all backward passes so far; `calls` is the steps of autograd."""
+
+    def __init__(self, chains: Chains, wait: Callable[[], None] | None = None) -> None:
+        self.chains = chains
+        self.sums = [Sums() for _ in range(len(chains))]
+        self.labelled = 0  # time in which some label was at work
+        self._wait = wait
+        self._log: list[tuple[Parts, int]] = []
+
+    def at_work(self, parts: Parts) -> Done:
+        log, wait, clock = self._log, self._wait, time.perf_counter_ns
+        if wait is not None:
+            wait()
+        started = clock()
+
+        def done() -> None:
+            if wait is not None:
+                wait()
+            log.append((parts, clock() - started))
+
+        return done
+
+    def add_up(self) -> None:
+        """Sums of what was noted; after the pass, so that it takes no time in it."""
+        for parts, took in self._log:
+            innermost = self.chains.innermost(parts)
+            for part in parts:
+                sums = self.sums[part]
+                sums.calls += 1
+                sums.total += took
+                sums.own += took if part in innermost else 0
+            self.labelled += took if any(self.chains.is_label(part) for part in parts) else 0
+        self._log.clear()
+
+
+def spans(started: list[tuple[int, int, Parts]], closed: Callable[[int, int, int], Any]) -> None:
+    """Steps of autograd (start, end, parts) -> for each part the times in which one after another was its own."""
+    since: dict[int, int] = {}
+    last = 0
+    for start, end, parts in sorted(started, key=lambda step: step[0]):
+        for part in [part for part in since if part not in parts]:
+            closed(part, since.pop(part), last)
+        for part in parts:
+            since.setdefault(part, start)
+        last = end
+    for part, start in since.items():
+        closed(part, start, last)

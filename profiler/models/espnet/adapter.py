@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.espnet.build import build, put_weights
-from profiler.models.espnet.config import FILE, Description, describe
-from profiler.models.espnet.search import make_search
-from profiler.models.espnet.training import trained_by
+from profiler.models.espnet.config import FILE, SEARCH, Description, describe
 from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest
 from profiler.models.reasons import reason
@@ -24,6 +22,9 @@ from profiler.models.registry import Needs
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
+    from profiler.recipe.schema import Training
+    from profiler.training.tasks import Targets, Task
+
 
 LIBRARY = "espnet"
 FORMAT = Folder(LIBRARY, FILE, ("*.pth",))
@@ -175,3 +176,136 @@ def _to_text(description: Description, notes: list[str]) -> Callable[[list[str]]
         return " ".join
     to_text: Callable[[list[str]], str] = made.tokens2text
     return to_text
+
+
+def make_search(model: Any, description: Description, forbid_end: bool) -> Any:
+    """ESPnet's beam search, with scorers and weights as its Speech2Text sets them."""
+    from espnet.nets.batch_beam_search import BatchBeamSearch
+    from espnet.nets.beam_search import BeamSearch
+    from espnet.nets.scorer_interface import BatchScorerInterface
+    from espnet.nets.scorers.ctc import CTCPrefixScorer
+    from espnet.nets.scorers.length_bonus import LengthBonus
+
+    weight = _ctc_weight(model, description)
+    vocabulary = len(description.tokens)
+    scorers = {
+        "decoder": model.decoder,
+        "ctc": CTCPrefixScorer(model.ctc, model.eos),
+        "length_bonus": LengthBonus(vocabulary),
+    }
+    weights = {"decoder": 1.0 - weight, "ctc": weight, "length_bonus": description.search["penalty"]}
+    if forbid_end:
+        scorers["no_end"] = _no_end_scorer(vocabulary, model.eos)
+        weights["no_end"] = 1.0
+    batched = all(isinstance(scorer, BatchScorerInterface) for name, scorer in scorers.items() if weights[name])
+    return (BatchBeamSearch if batched else BeamSearch)(
+        scorers=scorers,
+        weights=weights,
+        beam_size=int(description.search["beam_size"]),
+        vocab_size=vocabulary,
+        sos=model.sos,
+        eos=model.eos,
+        token_list=description.tokens,
+        pre_beam_score_key=None if weight == 1 else "full",
+    )
+
+
+def _ctc_weight(model: Any, description: Description) -> float:
+    """The wanted one. ESPnet leaves out the part that training gave no weight, and then there is no choice."""
+    only = 0.0 if model.ctc is None else 1.0 if model.decoder is None else None
+    wanted = description.search.get("ctc_weight")
+    if only is None:
+        return SEARCH["ctc_weight"] if wanted is None else wanted
+    if wanted not in (None, only):
+        raise ModelError(
+            f"{description.folder / FILE} describes a model without {'CTC' if only == 0 else 'a decoder'} "
+            f"(model_conf.ctc_weight: {only:g}): it can be searched with ctc_weight {only:g} only, not {wanted:g}"
+        )
+    return only
+
+
+def _no_end_scorer(vocabulary: int, end: int) -> Any:
+    """A scorer that leaves all tokens as they are but the end, which becomes impossible.
+
+    Untrained weights end a hypothesis by chance, at any step: the beam would shrink, or the search stop, by luck.
+    """
+    from espnet.nets.scorer_interface import BatchScorerInterface
+
+    class NoEnd(BatchScorerInterface):
+        def score(self, y: Any, state: Any, x: Any) -> tuple[Any, Any]:
+            scores = x.new_zeros(vocabulary)
+            scores[end] = -math.inf
+            return scores, None
+
+        def batch_score(self, ys: Any, states: Any, xs: Any) -> tuple[Any, Any]:
+            return self.score(ys, None, xs)[0].expand(len(ys), vocabulary), None
+
+    return NoEnd()
+
+
+def trained_by(model: Any, device: str) -> dict[str, Callable[[Training], Task]]:
+    return {"hybrid": lambda settings: _hybrid(model, device)}
+
+
+def _hybrid(model: Any, device: str) -> Task:
+    from espnet.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
+
+    from profiler.training.losses import TORCH
+    from profiler.training.tasks import Outputs, Task, ordinary_tokens
+
+    if model.use_transducer_decoder or getattr(model, "use_linear_decoder", False):
+        raise ModelError("An ESPnet model with a transducer or a classifier in place of a decoder is not trained here.")
+    loss = _loss(model)
+
+    def forward(value: tuple[Any, Any], targets: Targets) -> Outputs:
+        waveforms, lengths = (part.to(device) for part in value)
+        encoded, frames = model.encode(waveforms, lengths)
+        if isinstance(encoded, tuple):
+            encoded = encoded[0]
+        padded, decoded = _padded(targets, model.ignore_id), None
+        wanted = None
+        if model.ctc_weight != 1.0:
+            given, wanted = add_sos_eos(padded, model.sos, model.eos, model.ignore_id)
+            decoded, _ = model.decoder(encoded, frames, given, targets.lengths.to(device) + 1)
+        return Outputs((encoded, frames, decoded, wanted), frames.cpu())
+
+    share = {0.0: "attention (label smoothing)", 1.0: "CTC"}
+    name = share.get(model.ctc_weight, f"{model.ctc_weight:g} CTC + {1 - model.ctc_weight:g} attention")
+    tokens = ordinary_tokens(model.vocab_size, model.blank_id, model.sos, model.eos)
+    task = Task(name, f"ESPnet's own, on {TORCH}", forward, loss, tokens, per_frame=model.ctc_weight != 0.0)
+    if model.ctc_weight != 0.0:
+        task.notes.append("ESPnet's CTC module projects to tokens itself: that projection is in the phase of the loss.")
+    if model.interctc_weight:
+        task.notes.append("CTC of inner layers, which this model was trained with, is left out.")
+    return task
+
+
+def _padded(targets: Targets, ignored: int) -> Any:
+    import torch
+
+    place = torch.arange(targets.tokens.shape[1], device=targets.tokens.device)
+    return targets.tokens.masked_fill(place >= targets.lengths.to(place.device)[:, None], ignored)
+
+
+def _loss(model: Any) -> Any:
+    import torch
+
+    class HybridLoss(torch.nn.Module):
+        """The model's own CTC module and attention criterion."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.ctc = model.ctc
+            self.attention = model.criterion_att if model.ctc_weight != 1.0 else None
+
+        def forward(self, outputs: Any, targets: Targets) -> torch.Tensor:
+            encoded, frames, decoded, wanted = outputs.values
+            total: Any = 0.0
+            if model.ctc_weight != 0.0:
+                lengths = targets.lengths.to(encoded.device)
+                total = model.ctc_weight * self.ctc(encoded, frames, targets.tokens, lengths)
+            if self.attention is not None:
+                total = total + (1 - model.ctc_weight) * self.attention(decoded, wanted)
+            return total  # type: ignore[no-any-return]
+
+    return HybridLoss()

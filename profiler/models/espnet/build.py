@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import io
 import logging
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.models.espnet.config import FILE, PARTS, Description
-from profiler.models.espnet.mel_without_librosa import mel_filters
 from profiler.models.reasons import reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
@@ -150,3 +152,37 @@ def _refuse(file: Path, what: str, names: list[str]) -> None:
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise ModelError(f"The weights {file} {what} {names[0]}{more}: are they those of this {FILE}?")
+
+
+# ESPnet imports librosa for one function that inference needs, the matrix of mel filters. librosa brings a compiler
+# (numba) with it; torchaudio, which is installed anyway, has the same matrix. So while ESPnet is imported, a module
+# with that one function takes librosa's place in this process's memory. It is taken away afterwards, so that no other
+# library mistakes it for librosa. Where librosa is installed nothing is touched.
+LIBROSA = "librosa"
+
+
+def mel(*, sr: float, n_fft: int, n_mels: int, fmin: float, fmax: float, htk: bool) -> Any:
+    """As librosa.filters.mel: [n_mels, n_fft / 2 + 1], each filter of the same area."""
+    import torch
+    from torchaudio.functional import melscale_fbanks
+
+    with torch.device("cpu"):  # also while a model is built on the meta device
+        filters = melscale_fbanks(
+            n_fft // 2 + 1, fmin, fmax, n_mels, int(sr), norm="slaney", mel_scale="htk" if htk else "slaney"
+        )
+    return filters.T.numpy()
+
+
+@contextmanager
+def mel_filters() -> Iterator[None]:
+    """Within it `import librosa` works: the real one, or where there is none, the one function."""
+    if LIBROSA in sys.modules or importlib.util.find_spec(LIBROSA) is not None:
+        yield
+        return
+    stand_in = ModuleType(LIBROSA)
+    stand_in.filters = SimpleNamespace(mel=mel)  # type: ignore[attr-defined]
+    sys.modules[LIBROSA] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules[LIBROSA]

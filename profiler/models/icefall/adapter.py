@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.models.icefall.conformer import Sizes
     from profiler.recipe.schema import Training
-    from profiler.training.targets import Targets
-    from profiler.training.task import Outputs, Task
+    from profiler.training.tasks import Outputs, Targets, Task
 
 LIBRARY = "conformer_transducer"
 FORMAT = Named()
@@ -118,7 +117,7 @@ def _sizes(overrides: dict[str, Any]) -> Sizes:
 
 def _pruned(module: Any, encode: Any, sizes: Sizes) -> Task:
     from profiler.training import losses
-    from profiler.training.task import Outputs, Task
+    from profiler.training.tasks import Outputs, Task
 
     def forward(value: Any, targets: Targets) -> Outputs:
         states, frames = encode(value)

@@ -10,7 +10,7 @@ from profiler.models.model import Model, ModelRequest
 if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 RATE = 16000
 OUTPUT = "the module's output"

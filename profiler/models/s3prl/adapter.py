@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.models.s3prl.masked_encoder import Sizes
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 LIBRARY = "s3prl"
 NEEDS = None

@@ -15,7 +15,7 @@ from profiler.models.model import Model, ModelRequest
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 
 def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], Task]]:

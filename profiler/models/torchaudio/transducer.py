@@ -20,13 +20,12 @@ from unittest import mock
 from profiler.errors import ModelError
 from profiler.models.model import Chunks, Model, ModelRequest
 from profiler.models.placeholder_tokens import PlaceholderTokens
-from profiler.models.torchaudio.adapter import refuse_unknown
-from profiler.models.torchaudio.bundles import STREAMING, the_bundle
+from profiler.models.torchaudio.adapter import STREAMING, refuse_unknown, the_bundle
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 BEAM_WIDTH = "beam_width"
 DEFAULT_BEAM = 10  # as in torchaudio's examples

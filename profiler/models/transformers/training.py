@@ -11,7 +11,7 @@ from profiler.models.model import ModelRequest
 if TYPE_CHECKING:
     from profiler.models.transformers.whisper import Whisper
     from profiler.recipe.schema import Training
-    from profiler.training.task import Task
+    from profiler.training.tasks import Task
 
 Rows = Callable[[list[Any]], Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from profiler.metrics import LATENCY
 from profiler.report.breakdown import label_rows, largest
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.bars import ROW, THICKNESS, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import COLOURS, figure
 from profiler.results.types import CellResult, Results

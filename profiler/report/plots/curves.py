@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.style import HEIGHT, PANEL_HEIGHT, PAPER, look, panels, ticks_at
 from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results

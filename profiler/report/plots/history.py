@@ -6,7 +6,7 @@ import statistics
 from itertools import pairwise
 from pathlib import Path
 
-from profiler.history.series import Asked, Series
+from profiler.history import Asked, Series
 from profiler.report.history import shift_text
 from profiler.report.plots.style import figure, look
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler.metrics import LATENCY, METRICS
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.bars import ROW, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import figure
 from profiler.results.types import PHASES, CellResult, Results

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from profiler.metrics import METRICS
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.style import figure, look
 from profiler.results.types import Operations, Results
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.metrics import METRICS
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.style import figure, look
 from profiler.report.tradeoff import COSTS, Point, front, points_of
 from profiler.results.types import Results

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from profiler.metrics import LATENCY, METRICS, PEAK, SIZE
-from profiler.report.names import name_of
+from profiler.report.facts import name_of
 from profiler.report.plots.bars import left_for, name_rows
 from profiler.report.plots.style import GREY, figure, look
 from profiler.report.variants import ratios

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from profiler import compare
-from profiler.comparison.match import match_rounds
+from profiler.comparison.compare import match_rounds
 from profiler.comparison.result import Ratio
 from profiler.errors import UserError
 from profiler.measure.energy.sensor import energy_of
 from profiler.recipe.schema import Recipe
-from profiler.report.comparison.tables import speed_table
-from profiler.report.comparison.words import answer, headline, how_decided
+from profiler.report.comparison import answer, headline, how_decided, speed_table
 from profiler.results.types import Accuracy, Condition, ErrorRate, Results, Size, WorkerSettings
 from tests.helpers.synthetic import QUIET, SHARED, STEADY, Machine, Made, latency, make
 

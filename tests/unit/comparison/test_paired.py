@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from profiler.comparison.paired import CONFIDENCE, decided, paired_mean, paired_speed
+from profiler.comparison.judge import CONFIDENCE, decided, paired_mean, paired_speed
 
 THRESHOLD = 0.02
 Rounds = list[list[float]]

@@ -8,7 +8,7 @@ import pytest
 
 from profiler import compare
 from profiler.conditions.differences import unequal_machines
-from profiler.report.comparison.words import floor_text
+from profiler.report.comparison import floor_text
 from profiler.results.types import Environment
 from tests.helpers.synthetic import MACHINE, Made, make
 

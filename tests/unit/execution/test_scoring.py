@@ -14,7 +14,7 @@ from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
 from profiler.execution.scoring import Scoring
 from profiler.recipe.schema import Dataset
-from profiler.report.accuracy import accuracy_tables
+from profiler.report.dataset import accuracy_tables
 from profiler.results.types import Accuracy, LeftOut, Model, Results, Run
 
 UTTERANCES = [Utterance(f"u{n}", 1.0 + n, Path("a.wav"), text=text) for n, text in enumerate(["yes", "no", "oh no"])]

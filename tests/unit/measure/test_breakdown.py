@@ -17,11 +17,9 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.measure.breakdown import count_parts, find_parts, measure_breakdown
-from profiler.measure.breakdown.backward import BackwardTally, watching_step
 from profiler.measure.breakdown.labels import Chains
 from profiler.measure.breakdown.rows import Rows
-from profiler.measure.breakdown.tally import Sums
-from profiler.measure.breakdown.watch import watching
+from profiler.measure.breakdown.watch import BackwardTally, Sums, watching, watching_step
 from profiler.measure.operations import by_component, count_operations
 from profiler.measure.passes.memory import tensor_peak
 from profiler.models.model import Model

@@ -8,7 +8,7 @@ import pytest
 
 from profiler.errors import UserError
 from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
-from profiler.measure.energy.powertop import read_powertop
+from profiler.measure.energy.given import read_powertop
 
 RULE = "_" * 68
 HEAD = f"""{RULE}

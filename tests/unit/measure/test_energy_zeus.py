@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from profiler.device import Device
-from profiler.measure.energy import Unavailable, find, find_sensor, measure_energy, zeus_sensors
+from profiler.measure import energy
+from profiler.measure.energy import Unavailable, find_sensor, measure_energy, zeus_sensors
 from profiler.measure.energy.sensor import SensorError
 from profiler.measure.energy.zeus_sensors import GpuSensor, JetsonSensor
 from profiler.results.types import Energy
@@ -120,7 +121,7 @@ def test_a_driver_that_fails_later() -> None:
 
 @pytest.mark.parametrize("jetson", [False, True])
 def test_without_zeus_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, jetson: bool) -> None:
-    monkeypatch.setattr(find, "is_jetson", lambda: jetson)
+    monkeypatch.setattr(energy, "is_jetson", lambda: jetson)
     for name in [name for name in sys.modules if name.split(".")[0] == "zeus"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "zeus", None)  # as where it is not installed
@@ -180,8 +181,8 @@ def test_the_process_that_reads_a_jetson_is_ended() -> None:
 
 
 def test_on_a_jetson_processor_and_gpu_share_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "is_jetson", lambda: True)
-    monkeypatch.setattr(find, "find_jetson", lambda: JetsonSensor(Board(total=7)))
+    monkeypatch.setattr(energy, "is_jetson", lambda: True)
+    monkeypatch.setattr(energy, "find_jetson", lambda: JetsonSensor(Board(total=7)))
     for device in ("cpu", "cuda"):
         assert isinstance(find_sensor(device), JetsonSensor)
 

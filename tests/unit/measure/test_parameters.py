@@ -9,7 +9,7 @@ import torch
 
 from profiler.measure.parameters import count_parameters, shared_names, size_bytes
 from profiler.models.model import Model
-from profiler.report.parameters import parameter_table
+from profiler.report.variants import parameter_table
 from profiler.results.types import ComponentCounts
 
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from profiler.errors import ModelError
-from profiler.training import lattice, losses
-from profiler.training.targets import Targets, make_targets
-from profiler.training.task import Outputs
+from profiler.training import losses
+from profiler.training.tasks import Outputs, Targets, make_targets
 
 FRAMES, TOKENS, VOCABULARY = [9, 7, 5], [4, 2, 3], 7
 
@@ -87,7 +86,7 @@ def test_the_pruned_loss_looks_at_windows_of_the_lattice(width: int) -> None:
     _, outputs, targets = case()
     by_frame, by_place = torch.randn(3, max(FRAMES), VOCABULARY), torch.randn(3, max(TOKENS) + 1, VOCABULARY)
     simple, likely = losses.Simple()(by_frame, by_place, targets, outputs.frames, 0)
-    begin = lattice.windows(likely, outputs.frames, targets.lengths, width)
+    begin = losses.windows(likely, outputs.frames, targets.lengths, width)
     for row, (frames, tokens) in enumerate(zip(FRAMES, TOKENS, strict=True)):
         starts = begin[row, :frames].tolist()
         assert starts[0] == 0

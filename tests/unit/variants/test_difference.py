@@ -12,7 +12,7 @@ from torch import nn
 from profiler.errors import NotSupported
 from profiler.models.model import Model
 from profiler.variants.difference import capture_outputs, difference, load_outputs, save_outputs
-from profiler.variants.engine import use_engine
+from profiler.variants.quantize import use_engine
 
 
 class Recogniser(nn.Module):

@@ -15,9 +15,8 @@ from profiler.measure.parameters import size_bytes
 from profiler.models.model import Model
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.variants.layers import all_modules, become
-from profiler.variants.quantize import choose_linear, dynamic_layer
+from profiler.variants.quantize import choose_linear, dynamic_layer, static_layer
 from profiler.variants.size import saved_bytes
-from profiler.variants.static import static_layer
 
 
 def model_of(module: nn.Module) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from profiler.variants.static import observer_of, static_layer
+from profiler.variants.quantize import observer_of, static_layer
 
 
 @pytest.mark.parametrize("engine", sorted(set(torch.backends.quantized.supported_engines) - {"none"}))
