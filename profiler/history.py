@@ -101,7 +101,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Asked:
+class HistoryQuery:
     """Which figure, of which cell and variant, by what."""
 
     metric: Metric
@@ -118,7 +118,7 @@ def parse_cell(text: str) -> tuple[float, int]:
     return float(match[1]), int(match[2])
 
 
-def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | None:
+def choose_cell(runs: Sequence[Results], asked: HistoryQuery) -> tuple[float, int] | None:
     """The cell that most runs measured; of these the largest. None for figures that are not of a cell."""
     if asked.metric.of_cell is None:
         return None
@@ -143,7 +143,7 @@ def choose_cell(runs: Sequence[Results], asked: Asked) -> tuple[float, int] | No
     )
 
 
-def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], int]:
+def make_series(runs: Sequence[Results], asked: HistoryQuery) -> tuple[list[Series], int]:
     """The series, each with its level shifts, and how many runs do not have the figure."""
     found: dict[tuple[str, str], Series] = {}
     members: dict[tuple[str, str], list[Results]] = {}
@@ -172,7 +172,7 @@ def make_series(runs: Sequence[Results], asked: Asked) -> tuple[list[Series], in
     return list(found.values()), without
 
 
-def _value(results: Results, variant: str, asked: Asked, cell: CellResult | None) -> Any:
+def _value(results: Results, variant: str, asked: HistoryQuery, cell: CellResult | None) -> Any:
     value = asked.metric.value(results, variant, cell if cell is not None and cell.status == "ok" else None)
     return value if isinstance(value, (int, float)) else None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import UserError, did_you_mean
-from profiler.history import Asked, Series, choose_cell, make_series, parse_cell
+from profiler.history import HistoryQuery, Series, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
 from profiler.results.runs import runs_of
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     variants = list(dict.fromkeys(variant for results in runs for variant in results.variants))
     if arguments.variant is not None and arguments.variant not in variants:
         raise UserError(f"No run has the variant `{arguments.variant}`.{did_you_mean(arguments.variant, variants)}")
-    asked = Asked(metric, cell, arguments.variant, arguments.by)
+    asked = HistoryQuery(metric, cell, arguments.variant, arguments.by)
     asked = replace(asked, cell=choose_cell(runs, asked))
     series, without = make_series(runs, asked)
     if not series:
@@ -74,7 +74,7 @@ def _plain(series: Series) -> dict[str, object]:
     return asdict(series) | {"shifts": [asdict(shift) | {"ratio": shift.ratio} for shift in series.shifts]}
 
 
-def _draw(arguments: argparse.Namespace, series: list[Series], asked: Asked, title: str) -> None:
+def _draw(arguments: argparse.Namespace, series: list[Series], asked: HistoryQuery, title: str) -> None:
     from profiler.report.plots.history import draw_history
 
     name = Path(arguments.recipe).name.removesuffix(".yaml").replace(".", "-")

@@ -14,7 +14,7 @@ from pathlib import Path
 from profiler.accuracy.normalise import NORMALISATIONS
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import StorageError, UserError
-from profiler.report.breakdown import BYS, KEYS, Asked, By, breakdown_tables, plain_rows
+from profiler.report.breakdown import BYS, KEYS, BreakdownQuery, By, breakdown_tables, plain_rows
 from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import check_place, is_archive
 from profiler.results.runs import opened
@@ -62,7 +62,7 @@ def check_size(text: str) -> None:
         raise UserError(f"--memory {text}: {error}.") from None
 
 
-def _tables(results: Results, folder: Path, asked: Asked) -> str:
+def _tables(results: Results, folder: Path, asked: BreakdownQuery) -> str:
     return "\n\n".join(table.markdown() for table in breakdown_tables(results, folder, asked))
 
 
@@ -90,7 +90,7 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
     """Print what is asked for; write the files where there is a place for them. False: that could not be done."""
     if arguments.labels or arguments.by or arguments.sort or arguments.cell or arguments.unfolded:
         by: By = arguments.by or ("module" if arguments.unfolded else "label")
-        asked = Asked(arguments.labels, by, arguments.sort, arguments.cell, arguments.unfolded)
+        asked = BreakdownQuery(arguments.labels, by, arguments.sort, arguments.cell, arguments.unfolded)
         print(json.dumps(plain_rows(results, folder, asked)) if arguments.json else _tables(results, folder, asked))
         return True
     if arguments.json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from profiler.errors import UserError, did_you_mean
 from profiler.metrics import LATENCY, METRICS, PEAK
 from profiler.report.table import Table
-from profiler.results.types import CellResult, Results
+from profiler.results.types import BreakdownFile, CellResult, OperatorPart, Part, Results
 from profiler.units import many, significant
 
 By = Literal["label", "module", "operator"]
@@ -43,8 +43,8 @@ UNDER_PROFILER = (
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What `report` is asked for."""
+class BreakdownQuery:
+    """Which rows `report` is asked for."""
 
     labels: str | None = None  # a pattern
     by: By = "label"
@@ -58,7 +58,7 @@ def label_table(title: str, cells: list[CellResult]) -> Table | None:
     cell = largest(cells)
     if cell is None:
         return None
-    table = _table(title, "label", label_rows(cell))
+    table = _table(title, "label", cell.breakdown.labels if cell.breakdown else [])
     table.remarks = remarks_of(cell)
     return table
 
@@ -68,7 +68,7 @@ def largest(cells: list[CellResult]) -> CellResult | None:
     return max(measured, key=lambda cell: (cell.seconds * cell.batch_size, cell.seconds), default=None)
 
 
-def breakdown_tables(results: Results, folder: Path, asked: Asked) -> list[Table]:
+def breakdown_tables(results: Results, folder: Path, asked: BreakdownQuery) -> list[Table]:
     """One table for each variant. Raises UserError where there is nothing to show."""
     tables = []
     for cell in chosen(results, asked):
@@ -80,20 +80,20 @@ def breakdown_tables(results: Results, folder: Path, asked: Asked) -> list[Table
     return tables
 
 
-def plain_rows(results: Results, folder: Path, asked: Asked) -> list[dict[str, Any]]:
+def plain_rows(results: Results, folder: Path, asked: BreakdownQuery) -> list[dict[str, Any]]:
     """The same as plain values."""
     return [
         {
             "variant": cell.variant,
             "cell": cell.label,
             "by": asked.by,
-            "rows": select(all_rows(cell, folder, asked), asked),
+            "rows": [row.model_dump() for row in select(all_rows(cell, folder, asked), asked)],
         }
         for cell in chosen(results, asked)
     ]
 
 
-def chosen(results: Results, asked: Asked) -> list[CellResult]:
+def chosen(results: Results, asked: BreakdownQuery) -> list[CellResult]:
     """The cell that is asked for in each variant, else the largest of each."""
     measured = [cell for cell in results.cells if cell.breakdown]
     if not measured:
@@ -110,63 +110,61 @@ def chosen(results: Results, asked: Asked) -> list[CellResult]:
     return found
 
 
-def all_rows(cell: CellResult, folder: Path, asked: Asked) -> list[dict[str, Any]]:
+def all_rows(cell: CellResult, folder: Path, asked: BreakdownQuery) -> Sequence[Part]:
+    assert cell.breakdown is not None
     if asked.by == "label":
-        return label_rows(cell)
-    path = folder / str(cell.breakdown and cell.breakdown.file)
+        return cell.breakdown.labels
+    path = folder / cell.breakdown.file
     try:
-        details = json.loads(path.read_text(encoding="utf-8"))
+        details = BreakdownFile.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         raise UserError(f"{path}, which holds modules and operators, is missing or damaged.") from None
-    name = "operators" if asked.by == "operator" else "modules_unfolded" if asked.unfolded else "modules"
-    rows: list[dict[str, Any]] = details[name]
-    return rows
+    return details.operators if asked.by == "operator" else details.all_modules(asked.unfolded)
 
 
-def select(rows: list[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:
+def select(rows: Sequence[Part], asked: BreakdownQuery) -> Sequence[Part]:
     """Those that match the pattern, most first. Without an order they stay as they are: by label or tree."""
     if asked.labels is not None:
-        known = [str(row["name"]) for row in rows]
-        rows = [row for row in rows if fnmatchcase(str(row["name"]), asked.labels)]
+        known = [row.name for row in rows]
+        rows = [row for row in rows if fnmatchcase(row.name, asked.labels)]
         if not rows:
             names = [name for name in known if name not in OUTSIDE_OF_LABELS]
             raise UserError(f"--labels {asked.labels}: nothing matches.{did_you_mean(asked.labels, names)}")
     if asked.sort is not None:
         key = KEYS[asked.sort]
-        rows = sorted(rows, key=lambda row: -(row.get(key) or 0))
+        rows = sorted(rows, key=lambda row: -(getattr(row, key) or 0))
     return rows
 
 
 def label_rows(cell: CellResult) -> list[dict[str, Any]]:
-    """In the shape of the rows of modules and operators, which are in a file."""
+    """As plain values."""
     return [part.model_dump() for part in cell.breakdown.labels] if cell.breakdown else []
 
 
-def _table(title: str, by: By, rows: list[dict[str, Any]]) -> Table:
+def _table(title: str, by: By, rows: Sequence[Part]) -> Table:
     ms, mb, gmac = (metric.shown.name for metric in (LATENCY, PEAK, MACS))
     header = [by, "calls", f"total, {ms}", "share", f"self, {ms}", "self share", f"{ms} per s of audio"]
     header += [f"memory, {mb}", gmac]
     if by != "operator":
         header.append(f"{gmac} per s of audio")
-    phases = len({row.get("phase") for row in rows}) > 1
-    on_device = any(row.get("device_s") for row in rows)
+    phases = len({row.phase for row in rows}) > 1
+    on_device = any(isinstance(row, OperatorPart) and row.device_s for row in rows)
     header += [f"on device, {ms}"] * on_device
     header[1:1] = ["phase"] * phases
     texts, time = [], LATENCY.number
     for row in rows:
-        text = [str(row["name"])]
-        text += [str(row.get("phase"))] * phases
-        text += ["" if row["calls"] is None else _number(row["calls"]), time(row["total_s"]), f"{row['share']:.1%}"]
-        text += [time(row["own_s"]), f"{row['own_share']:.1%}", time(row["s_per_second_of_audio"])]
-        text += [PEAK.number(row.get("memory_bytes"), absent=""), MACS.number(row.get("macs"), absent="")]
+        text = [row.name, *[row.phase] * phases]
+        text += ["" if row.calls is None else _number(row.calls), time(row.total_s), f"{row.share:.1%}"]
+        text += [time(row.own_s), f"{row.own_share:.1%}", time(row.s_per_second_of_audio)]
+        text += [PEAK.number(row.memory_bytes, absent=""), MACS.number(row.macs, absent="")]
         if by != "operator":
-            text.append(MACS.number(row.get("macs_per_second_of_audio"), absent=""))
-        text += [time(row.get("device_s") or 0.0)] * on_device
+            text.append(MACS.number(row.macs_per_second_of_audio, absent=""))
+        text += [time(getattr(row, "device_s", None) or 0.0)] * on_device
         texts.append(text)
     return Table(title, header, texts)
 
 
-def remarks_of(cell: CellResult, asked: Asked | None = None) -> list[str]:
+def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[str]:
     """What is said below the table of a cell: how it was measured, and what its columns mean."""
     found = cell.breakdown
     assert found is not None

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.history import NEEDED, STRETCH, Asked, LevelShift, Series
+from profiler.history import NEEDED, STRETCH, HistoryQuery, LevelShift, Series
 from profiler.report.comparison import share_text
 from profiler.report.table import Table
 from profiler.units import many, place_text
 
 
-def history_title(recipe: str, asked: Asked) -> str:
+def history_title(recipe: str, asked: HistoryQuery) -> str:
     """'Real-time factor of wav2vec2, 5 s x 1'."""
     cell = f", {place_text(*asked.cell)}" if asked.cell else ""
     return f"{asked.metric.title} of {Path(recipe).name.removesuffix('.yaml')}{cell}"
 
 
-def history_tables(title: str, series: list[Series], asked: Asked) -> list[Table]:
+def history_tables(title: str, series: list[Series], asked: HistoryQuery) -> list[Table]:
     """One table per series: one row per run or commit, with the level shifts in their places."""
     return [_table(f"{title} - {each.name}", each, asked) for each in series]
 
 
-def _table(title: str, series: Series, asked: Asked) -> Table:
+def _table(title: str, series: Series, asked: HistoryQuery) -> Table:
     by_commit = asked.by == "commit"
     shifts = {shift.at: shift for shift in series.shifts}
     rows = []
@@ -44,7 +44,7 @@ def _table(title: str, series: Series, asked: Asked) -> Table:
     return table
 
 
-def shift_text(shift: LevelShift, asked: Asked) -> str:
+def shift_text(shift: LevelShift, asked: HistoryQuery) -> str:
     """'+12 % (worse)'."""
     change = shift.ratio - 1
     worse = (change > 0) == (asked.metric.better == "lower")

@@ -337,6 +337,26 @@ class Part(Record):
     matched: list[str] = Field(default_factory=list)  # the first of them by name
 
 
+class OperatorPart(Part):
+    """The same for an operator, under the profiler."""
+
+    device_s: float | None = None
+
+
+class BreakdownFile(Record):
+    """What the file beside results.json holds, which is long."""
+
+    seconds_of_audio: float
+    calls: int
+    profiled_calls: int
+    modules: list[Part]  # numbered layers are one
+    modules_unfolded: list[Part]
+    operators: list[OperatorPart]
+
+    def all_modules(self, unfolded: bool) -> list[Part]:
+        return self.modules_unfolded if unfolded else self.modules
+
+
 class LabelOverhead(Record):
     """What the labels cost, by labelled calls and bare ones in turns."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.report.breakdown import Asked, label_rows, remarks_of
+from profiler.report.breakdown import BreakdownQuery, label_rows, remarks_of
 from profiler.results.types import CellResult
 from profiler.tensorboard_plugin.folder import LogFolder
 from profiler.tensorboard_plugin.trace.columns import Columns
@@ -27,8 +27,8 @@ def cell_table(folder: LogFolder, run: Path, cell: CellResult, by: str, trace: C
     if cell.breakdown is None:
         return _without_breakdown(cell, by, trace)
     rows = label_rows(cell) if by == "label" else _from_file(folder, run, cell, by)
-    asked = Asked(by="operator" if by == "operator" else "label" if by == "label" else "module")
-    unfolded = Asked(by="module", unfolded=True) if by == "module_unfolded" else asked
+    asked = BreakdownQuery(by="operator" if by == "operator" else "label" if by == "label" else "module")
+    unfolded = BreakdownQuery(by="module", unfolded=True) if by == "module_unfolded" else asked
     return {"rows": rows, "remarks": remarks_of(cell, unfolded)}
 
 

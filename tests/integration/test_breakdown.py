@@ -165,7 +165,7 @@ def automatic(model: Model, folder: Path) -> dict[str, dict[str, Any]]:
     batch = Speech(tiny.SPEECH, model.rate).batch(0.5, 1, seed=0)
     with torch.no_grad():
         found = measure_breakdown(model.run, model.prepare(batch), Device("cpu"), parts, batch.seconds_of_audio, folder)
-    row = {row["name"]: row for row in found["labels"]}
+    row = {row["name"]: row for row in found.model_dump()["labels"]}
     assert row["(whole call)"]["macs"] == sum(one["own_macs"] for name, one in row.items() if name != "(whole call)")
     assert row["(rest)"]["share"] < 0.6
     return row

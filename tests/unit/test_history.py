@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.history import Asked, choose_cell, level_shifts, make_series, parse_cell
+from profiler.history import HistoryQuery, choose_cell, level_shifts, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables
 from profiler.results.runs import runs_of
@@ -29,7 +29,7 @@ def runs(count: int, **more: object) -> list[Results]:
 def test_a_series_a_variant_and_machine() -> None:
     here = runs(3, variants=("float32", "int8"))
     there = make(Made(9, id="there", environment={"host": "jetson", "cpu": "ARM"}))
-    series, without = make_series([*here, there], Asked(RTF, (1.0, 1)))
+    series, without = make_series([*here, there], HistoryQuery(RTF, (1.0, 1)))
     assert {each.name: len(each.points) for each in series} == {
         "float32, Some CPU, 2 threads": 3,
         "int8, Some CPU, 2 threads": 3,
@@ -40,7 +40,7 @@ def test_a_series_a_variant_and_machine() -> None:
 
 def test_machines_of_one_kind_are_told_apart_by_their_names() -> None:
     twins = [make(Made(n, id=f"r{n}", environment={"host": f"node{n}"})) for n in range(2)]
-    series, _ = make_series(twins, Asked(RTF, (1.0, 1)))
+    series, _ = make_series(twins, HistoryQuery(RTF, (1.0, 1)))
     assert [each.machine for each in series] == ["Some CPU (node0), 2 threads", "Some CPU (node1), 2 threads"]
 
 
@@ -48,14 +48,14 @@ def test_by_commit_runs_of_one_commit_are_one_point() -> None:
     found = runs(4)
     for number, results in enumerate(found):
         results.environment.repository = Commit(commit="ab"[number // 2] * 40)
-    (series,), _ = make_series(found, Asked(RTF, (1.0, 1), by="commit"))
+    (series,), _ = make_series(found, HistoryQuery(RTF, (1.0, 1), by="commit"))
     assert [(point.label, len(point.runs)) for point in series.points] == [("a" * 10, 2), ("b" * 10, 2)]
 
 
 def test_figures_of_a_variant_need_no_cell() -> None:
     found = runs(2)
-    assert choose_cell(found, Asked(METRICS["size"])) is None
-    (series,), _ = make_series(found, Asked(METRICS["size"]))
+    assert choose_cell(found, HistoryQuery(METRICS["size"])) is None
+    (series,), _ = make_series(found, HistoryQuery(METRICS["size"]))
     assert [point.value for point in series.points] == [4000, 4000]
 
 
@@ -63,29 +63,29 @@ def test_times_have_their_interval_and_the_machines_floor_and_other_metrics_neit
     found = runs(2)
     latency = found[0].cells[0].latency_s
     assert latency is not None
-    (times,), _ = make_series(found, Asked(METRICS["latency"], (0.5, 1)))
+    (times,), _ = make_series(found, HistoryQuery(METRICS["latency"], (0.5, 1)))
     assert (times.points[0].value, times.points[0].half_width) == (latency.median, latency.half_width)
     assert (times.floor, times.floor_source) == (0.005, "measured by doctor on 2026-01-01")
-    (memory,), _ = make_series(found, Asked(METRICS["memory"], (0.5, 1)))
+    (memory,), _ = make_series(found, HistoryQuery(METRICS["memory"], (0.5, 1)))
     assert (memory.points[0].half_width, memory.floor) == (None, None)
-    assert "±" in history_tables("t", [times], Asked(METRICS["latency"]))[0].markdown()
+    assert "±" in history_tables("t", [times], HistoryQuery(METRICS["latency"]))[0].markdown()
 
 
 def test_few_rounds_have_no_interval() -> None:
-    (series,), _ = make_series(runs(2, rounds=5), Asked(RTF, (1.0, 1), by="commit"))
+    (series,), _ = make_series(runs(2, rounds=5), HistoryQuery(RTF, (1.0, 1), by="commit"))
     assert series.points[0].half_width is None
-    assert "±" not in history_tables("t", [series], Asked(RTF))[0].markdown()
+    assert "±" not in history_tables("t", [series], HistoryQuery(RTF))[0].markdown()
 
 
 def test_the_largest_cell_that_most_runs_have_is_taken() -> None:
     found = [*runs(2), make(Made(5, id="big", grid=((64.0, 8), (4.0, 2))))]
-    assert choose_cell(found, Asked(RTF)) == (4.0, 2)
+    assert choose_cell(found, HistoryQuery(RTF)) == (4.0, 2)
     with pytest.raises(UserError, match=r"No run has `rtf` of the cell 3s_x1: .*0\.5s_x1"):
-        choose_cell(found, Asked(RTF, (3.0, 1)))
+        choose_cell(found, HistoryQuery(RTF, (3.0, 1)))
 
 
 def test_runs_without_the_figure_are_counted() -> None:
-    series, without = make_series(runs(2), Asked(METRICS["wer"]))
+    series, without = make_series(runs(2), HistoryQuery(METRICS["wer"]))
     assert (series, without) == ([], 2)
 
 

@@ -15,7 +15,7 @@ from markupsafe import escape
 
 import profiler
 from profiler.comparison.compare import compare_results
-from profiler.history import Asked, make_series
+from profiler.history import HistoryQuery, make_series
 from profiler.metrics import GRIDS, METRICS, find_metric
 from profiler.report import html, markdown, rows, scalars
 from profiler.report.comparison import render_terminal
@@ -169,7 +169,7 @@ def test_csv_data_frame_and_results_have_the_same_values(place: tuple[float, int
 @pytest.mark.parametrize("place", CELLS)
 @pytest.mark.parametrize("key", [*GRID, "energy"])
 def test_history_and_its_plot_show_the_same(place: tuple[float, int], key: str, tmp_path: Path) -> None:
-    asked = Asked(find_metric(key), place)
+    asked = HistoryQuery(find_metric(key), place)
     series, _ = make_series([run()], asked)
     title = history_title("a", asked)
     (table,) = history_tables(title, series, asked)
@@ -240,7 +240,7 @@ def test_a_metric_can_be_made_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(METRICS, mine.key, mine)
     cell = run().cells[0]
     assert (mine.head, mine.heading, mine.cell_text(cell)) == ("waits, ms", "Waits of one call, in ms", "1.23 ms")
-    asked = Asked(find_metric("waits"), (2.0, 1))
+    asked = HistoryQuery(find_metric("waits"), (2.0, 1))
     (table,) = history_tables("waits", make_series([run()], asked)[0], asked)
     assert "1.23 ms" in table.rows[0]
 

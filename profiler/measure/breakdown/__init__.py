@@ -8,7 +8,6 @@ and is part of the result. Labels are patterns of the recipe; without any, the p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.errors import UserError
+from profiler.results.types import Breakdown, BreakdownFile, LabelOverhead, Part
 
 if TYPE_CHECKING:
     import torch
@@ -78,7 +78,7 @@ def measure_breakdown(
     count: bool | Count = True,
     steps: int = 1,
     step: TrainingStep | None = None,
-) -> dict[str, Any]:
+) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
@@ -100,39 +100,40 @@ def measure_breakdown(
         back, memory = timed.backward, profiled.backward_memory
         phases.append(Rows(chains, back.sums, timed.calls, wall, seconds_of_audio, memory, counted, "backward"))
         labelled, optimizer = labelled + back.labelled, timed.optimizer_ns / 1e9
-    found = [row.plain() for rows in phases for row in rows.labels()]
-    for row in found:
-        row["matched"] = [chains.tree.shown(place) for place in chains.labels.roots[row["name"]][:NAMED]]
-    found += [row.plain() for row in whole.last(labelled, profiled.peak, optimizer)]
+    labels = [row for rows in phases for row in rows.labels()]
+    for row in labels:
+        row.matched = [chains.tree.shown(place) for place in chains.labels.roots[row.name][:NAMED]]
+    labels += whole.last(labelled, profiled.peak, optimizer)
     folder.mkdir(exist_ok=True)
-    details = {
-        "seconds_of_audio": seconds_of_audio,
-        "calls": timed.calls,
-        "profiled_calls": profiled.calls,
-        "modules": [row.plain() for rows in phases for row in rows.modules(folded=True)],
-        "modules_unfolded": [row.plain() for rows in phases for row in rows.modules(folded=False)],
-        "operators": operator_rows(profiled, counted, seconds_of_audio),
-    }
-    (folder / FILE).write_text(json.dumps(details), encoding="utf-8")
-    return {
-        "labels": _without_unused(found, chains, notes),
-        "automatic": chains.labels.automatic,
-        "calls": timed.calls,
-        "profiled_calls": profiled.calls,
-        "call_s": wall,
-        "seconds_of_audio": seconds_of_audio,
-        "overhead": {
-            "measured": timed.overhead,
-            "known": timed.known_overhead,
-            "hook_s": timed.hook_ns / 1e9,
-            "labelled_s": [took / 1e9 for took in timed.labelled_ns],
-            "bare_s": [took / 1e9 for took in timed.bare_ns],
-            "module_calls": timed.module_calls,
-            **({"backward_steps": timed.steps, "backward_hook_s": timed.step_ns / 1e9} if step is not None else {}),
-        },
-        "file": FILE,
-        "notes": notes + _notes(chains, timed, device),
-    }
+    details = BreakdownFile(
+        seconds_of_audio=seconds_of_audio,
+        calls=timed.calls,
+        profiled_calls=profiled.calls,
+        modules=[row for rows in phases for row in rows.modules(folded=True)],
+        modules_unfolded=[row for rows in phases for row in rows.modules(folded=False)],
+        operators=operator_rows(profiled, counted, seconds_of_audio),
+    )
+    (folder / FILE).write_text(details.model_dump_json(), encoding="utf-8")
+    return Breakdown(
+        labels=_without_unused(labels, chains, notes),
+        automatic=chains.labels.automatic,
+        calls=timed.calls,
+        profiled_calls=profiled.calls,
+        call_s=wall,
+        seconds_of_audio=seconds_of_audio,
+        overhead=LabelOverhead(
+            measured=timed.overhead,
+            known=timed.known_overhead,
+            hook_s=timed.hook_ns / 1e9,
+            labelled_s=[took / 1e9 for took in timed.labelled_ns],
+            bare_s=[took / 1e9 for took in timed.bare_ns],
+            module_calls=timed.module_calls,
+            backward_steps=timed.steps if step is not None else None,
+            backward_hook_s=timed.step_ns / 1e9 if step is not None else None,
+        ),
+        file=FILE,
+        notes=notes + _notes(chains, timed, device),
+    )
 
 
 def _counted(
@@ -147,14 +148,14 @@ def _counted(
         return None
 
 
-def _without_unused(rows: list[dict[str, Any]], chains: Chains, notes: list[str]) -> list[dict[str, Any]]:
+def _without_unused(rows: list[Part], chains: Chains, notes: list[str]) -> list[Part]:
     """A label of the recipe stays, with the reason for its zeros; of those found in the model only what was called."""
-    unused = [row["name"] for row in rows if row["calls"] == 0 and row["phase"] == "forward"]
+    unused = [row.name for row in rows if row.calls == 0 and row.phase == "forward"]
     if not unused:
         return rows
     if chains.labels.automatic:
         notes.append(f"Not called: {', '.join(unused)}.")
-        return [row for row in rows if row["name"] not in unused]
+        return [row for row in rows if row.name not in unused]
     notes.append(f"No call was seen of: {', '.join(unused)}. {HIDDEN}")
     return rows
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.breakdown.labels import Chains, fold
 from profiler.measure.breakdown.profiled import Profiled
 from profiler.measure.breakdown.watch import Sums
+from profiler.results.types import OperatorPart, Part
 
 if TYPE_CHECKING:
     from profiler.measure.operations.count import Count, Where
@@ -20,28 +20,6 @@ WHOLE = "(whole call)"
 LEVELS = 3  # of the module tree that are always kept
 SHARE = 0.01  # of the call: what takes less is left out below them
 NS = 1e9
-
-
-@dataclass
-class Row:
-    """Figures of one call. `total` is the share of the call with all that is inside, `own` without."""
-
-    name: str
-    phase: str
-    calls: float | None
-    total_s: float
-    own_s: float
-    share: float
-    own_share: float
-    s_per_second_of_audio: float
-    memory_bytes: int | None
-    macs: int | None
-    own_macs: int | None
-    macs_per_second_of_audio: float | None
-    modules: int = 1  # how many modules it begins at
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Rows:
@@ -72,15 +50,15 @@ class Rows:
         place_of = self.chains.tree.index
         return self.chains.at_work(tuple(place_of[module] for module in where.modules if module in place_of))
 
-    def labels(self) -> list[Row]:
-        """A row each label, in their order."""
+    def labels(self) -> list[Part]:
+        """One for each label, in their order."""
         size = len(self.chains.tree)
         return [
             self._row(name, [size + number], len(roots))
             for number, (name, roots) in enumerate(self.chains.labels.roots.items())
         ]
 
-    def last(self, labelled_ns: int, peak: int | None, optimizer_s: float | None = None) -> list[Row]:
+    def last(self, labelled_ns: int, peak: int | None, optimizer_s: float | None = None) -> list[Part]:
         """What is in no label, and the whole. `labelled_ns` is the time of all calls in which some label was at work.
 
         In training the phase of the optimizer, which works on all parameters at once, has a row of its own.
@@ -94,15 +72,15 @@ class Rows:
                 if not any(is_label(part) for part in self._parts(where))
             )
         rest = max(0.0, self.wall_s - labelled_ns / self.calls / NS - (optimizer_s or 0.0))
-        rows = [self._made(REST, None, rest, rest, None, unlabelled, unlabelled)]
+        rows = [self._made(REST, None, rest, rest, None, unlabelled, own_macs=unlabelled)]
         if optimizer_s is not None:
-            rows.append(self._made(OPTIMIZER, 1.0, optimizer_s, optimizer_s, None, None, None))
-        rows.append(self._made(WHOLE, 1.0, self.wall_s, rest, peak, macs, unlabelled))
+            rows.append(self._made(OPTIMIZER, 1.0, optimizer_s, optimizer_s, None, None))
+        rows.append(self._made(WHOLE, 1.0, self.wall_s, rest, peak, macs, own_macs=unlabelled))
         for row in rows if optimizer_s is not None else ():
             row.phase = "step"
         return rows
 
-    def modules(self, folded: bool) -> list[Row]:
+    def modules(self, folded: bool) -> list[Part]:
         """The tree in its order: the upper levels, and below them what takes its share."""
         groups: dict[str, list[int]] = {}
         for place in range(len(self.chains.tree)):
@@ -111,7 +89,7 @@ class Rows:
         rows = [self._row(name, places, len(places)) for name, places in groups.items()]
         return [row for row in rows if row.calls and (row.name.count(".") < LEVELS or row.share >= SHARE)]
 
-    def _row(self, name: str, parts: Iterable[int], modules: int) -> Row:
+    def _row(self, name: str, parts: Iterable[int], modules: int) -> Part:
         sums = [self.sums[part] for part in parts]
         memory = [self.memory.get(part, 0) for part in parts] if self.memory is not None else []
         return self._made(
@@ -121,8 +99,8 @@ class Rows:
             sum(one.own for one in sums) / self.calls / NS,
             max(memory) if memory else None,
             sum(self.macs[part] for part in parts) if self.count else None,
-            sum(self.own_macs[part] for part in parts) if self.count else None,
-            modules,
+            own_macs=sum(self.own_macs[part] for part in parts) if self.count else None,
+            modules=modules,
         )
 
     def _made(
@@ -133,45 +111,43 @@ class Rows:
         own: float,
         memory: int | None,
         macs: int | None,
-        own_macs: int | None,
-        modules: int = 1,
-    ) -> Row:
-        whole = self.wall_s or 1.0
-        return Row(
-            name,
-            self.phase,
-            calls,
-            total,
-            own,
-            total / whole,
-            own / whole,
-            total / self.audio,
-            memory,
-            macs,
-            own_macs,
-            macs / self.audio if macs is not None else None,
-            modules,
+        **more: Any,
+    ) -> Part:
+        return Part(
+            name=name,
+            phase=self.phase,
+            calls=calls,
+            **_times(total, own, self.wall_s or 1.0, self.audio),
+            memory_bytes=memory,
+            macs=macs,
+            macs_per_second_of_audio=macs / self.audio if macs is not None else None,
+            **more,
         )
 
 
-def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: float) -> list[dict[str, Any]]:
+def _times(total: float, own: float, whole: float, audio: float) -> dict[str, float]:
+    return {
+        "total_s": total,
+        "own_s": own,
+        "share": total / whole,
+        "own_share": own / whole,
+        "s_per_second_of_audio": total / audio,
+    }
+
+
+def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: float) -> list[OperatorPart]:
     """Most time of its own first. Times are under the profiler; `share` is of the call under it."""
-    rows, macs = [], count.by_operator if count else Counter()
-    for name, operator in profiled.operators.items():
-        own, total = operator.own_ns / profiled.calls / NS, operator.total_ns / profiled.calls / NS
-        whole = profiled.wall_ns / profiled.calls / NS
-        rows.append(
-            {
-                "name": name,
-                "calls": operator.calls / profiled.calls,
-                "total_s": total,
-                "own_s": own,
-                "share": total / whole if whole else 0.0,
-                "own_share": own / whole if whole else 0.0,
-                "s_per_second_of_audio": total / seconds_of_audio,
-                "device_s": operator.device_ns / profiled.calls / NS or None,
-                "memory_bytes": operator.allocated // profiled.calls,
-                "macs": macs.get(name),
-            }
+    macs, calls = count.by_operator if count else Counter(), profiled.calls
+    whole = profiled.wall_ns / calls / NS or 1.0
+    rows = [
+        OperatorPart(
+            name=name,
+            calls=operator.calls / calls,
+            **_times(operator.total_ns / calls / NS, operator.own_ns / calls / NS, whole, seconds_of_audio),
+            device_s=operator.device_ns / calls / NS or None,
+            memory_bytes=operator.allocated // calls,
+            macs=macs.get(name),
         )
-    return sorted(rows, key=lambda row: -row["own_s"])
+        for name, operator in profiled.operators.items()
+    ]
+    return sorted(rows, key=lambda row: -row.own_s)

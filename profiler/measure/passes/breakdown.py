@@ -40,8 +40,7 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
             with contextlib.suppress(Exception):  # the operations pass said why
                 count = work.count
         where = work.seconds_of_audio, work.folder / work.place
-        plain = measure_breakdown(work.run, work.inputs[0], work.device, parts, *where, count, steps, work.step)
-        found = Breakdown.model_validate(plain)
+        found = measure_breakdown(work.run, work.inputs[0], work.device, parts, *where, count, steps, work.step)
         found.file = f"{work.place}/{found.file}"
         return found
 

@@ -6,7 +6,7 @@ import statistics
 from itertools import pairwise
 from pathlib import Path
 
-from profiler.history import Asked, Series
+from profiler.history import HistoryQuery, Series
 from profiler.report.history import shift_text
 from profiler.report.plots.style import figure, look
 
@@ -14,7 +14,7 @@ MOST_CHARACTERS = 60  # of all labels of the axis together
 NOTE = "Bars: 95 % CI. Bands: the level of each stretch; dotted: where it shifted."
 
 
-def draw_history(series: list[Series], asked: Asked, title: str, path: Path) -> list[Path]:
+def draw_history(series: list[Series], asked: HistoryQuery, title: str, path: Path) -> list[Path]:
     """path.png and path.svg."""
     labels = _labels(series, asked)
     places = {label: number for number, label in enumerate(labels)}
@@ -50,13 +50,13 @@ def draw_history(series: list[Series], asked: Asked, title: str, path: Path) -> 
     return [path.with_suffix(".png"), path.with_suffix(".svg")]
 
 
-def _labels(series: list[Series], asked: Asked) -> list[str]:
+def _labels(series: list[Series], asked: HistoryQuery) -> list[str]:
     """All dates, or all commits, in order; what several series share stands in one place."""
     dated = {point.label: point.date for each in series for point in reversed(each.points)}
     return sorted(dated, key=lambda label: dated[label])
 
 
-def _short(labels: list[str], asked: Asked) -> list[str]:
+def _short(labels: list[str], asked: HistoryQuery) -> list[str]:
     """Dates without what they share: the year, and the time of the day where days tell them apart."""
     if asked.by == "commit":
         return labels

@@ -120,7 +120,7 @@ def measured(
     parts = parts_of(module, labels, **more)
     value = torch.ones(1, 4) if value is None else value
     with torch.no_grad():
-        return measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, folder)
+        return measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, folder).model_dump()
 
 
 def rows(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -302,7 +302,7 @@ def test_one_count_serves_the_tables_by_component_and_by_label(tmp_path: Path) -
     with torch.no_grad():
         count = count_parts(module, value, components, parts)
         found = measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, tmp_path, count)
-    component, label = by_component(count, components, SECONDS_OF_AUDIO), rows(found)
+    component, label = by_component(count, components, SECONDS_OF_AUDIO), rows(found.model_dump())
     assert component == count_operations(module, value, components, SECONDS_OF_AUDIO)
     assert component.components == {"body": 4 * product, "head": 2 * product, "other": 2 * scores}
     by_label = {name: label[name]["own_macs"] for name in ("body", "head", "(rest)")}
