@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
+from profiler.measure.parameters import size_bytes
 from profiler.processes import TrialFailed, run_all, trial
 from profiler.results.types import Conversion
 from profiler.variants.layers import Step, all_modules, layers, unique_parameters
-from profiler.variants.size import saved_bytes
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
@@ -35,7 +35,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
     """
     total_layers = len(layers(model))
     total_parameters = sum(parameter.numel() for parameter in unique_parameters(model).values())
-    before = saved_bytes(model)
+    before = size_bytes(model)
     inputs = list(calibrate()) if changes_model(variant) else []
     steps = [step(model, inputs) for step in _steps(variant)]
     touched = [step for step in steps if step.layers is not None]
@@ -51,7 +51,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
         share_of_layers=_share(count, total_layers),
         share_of_parameters=_share(parameters, total_parameters),
         bytes_before=before,
-        bytes_after=saved_bytes(model),
+        bytes_after=size_bytes(model),
         graphs=next((step.graphs for step in steps if step.graphs is not None), None),
         graph_breaks=next((step.graph_breaks for step in steps if step.graph_breaks is not None), None),
         notes=[note for step in steps for note in step.notes],

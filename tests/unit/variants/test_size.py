@@ -16,7 +16,6 @@ from profiler.models.model import Model
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.variants.layers import all_modules, become
 from profiler.variants.quantize import choose_linear, dynamic_layer, static_layer
-from profiler.variants.size import saved_bytes
 
 
 def model_of(module: nn.Module) -> Model:
@@ -75,7 +74,7 @@ CHANGES = [as_it_is, linear_dynamic, all_dynamic, all_static, weight_only, half]
 def test_the_size_is_that_of_the_file_which_torch_writes(change: Callable[[Model], None]) -> None:
     model = model_of(Speech())
     change(model)
-    found = saved_bytes(model)
+    found = size_bytes(model)
     assert found.total == pytest.approx(written(model.module), rel=0.01)
     assert found.total == sum(found.components.values())
     assert set(found.components) == {"encoder", "norm", "decoder", "ctc"}
@@ -85,16 +84,16 @@ def test_the_size_is_that_of_the_file_which_torch_writes(change: Callable[[Model
 def test_float_models_have_the_size_that_is_counted_on_the_meta_device() -> None:
     with torch.device("meta"):
         counted = size_bytes(model_of(Speech()))
-    assert saved_bytes(model_of(Speech())) == counted
+    assert size_bytes(model_of(Speech())) == counted
 
 
 def test_a_layer_in_two_places_counts_once_float_or_packed() -> None:
     once = nn.Linear(64, 64)
     module = nn.ModuleDict({"one": nn.Sequential(once), "two": nn.Sequential(once)})
     model = model_of(module)
-    assert saved_bytes(model).components == {"one": 4 * (64 * 64 + 64)}
+    assert size_bytes(model).components == {"one": 4 * (64 * 64 + 64)}
     linear_dynamic(model)
-    assert set(saved_bytes(model).components) == {"one"}
+    assert set(size_bytes(model).components) == {"one"}
 
 
 # The lab's conformer and LSTM hybrids, of ESPnet's own classes. KB of 1000 bytes: float32, then int8 linear layers.
@@ -154,6 +153,6 @@ def test_the_sizes_of_the_quantisation_lab_come_out(build: Callable[[], Any], be
     ensure_torchaudio()
     with contextlib.redirect_stdout(io.StringIO()):
         model = model_of(build())
-    assert saved_bytes(model).total == pytest.approx(1000 * before, rel=0.01)
+    assert size_bytes(model).total == pytest.approx(1000 * before, rel=0.01)
     linear_dynamic(model)
-    assert saved_bytes(model).total == pytest.approx(1000 * after, rel=0.01)
+    assert size_bytes(model).total == pytest.approx(1000 * after, rel=0.01)
