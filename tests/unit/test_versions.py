@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import sys
+from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -43,3 +46,16 @@ def test_everything_that_is_asked_for_is_pinned() -> None:
 
 def test_the_newest_set_is_held_to_nothing_but_the_ranges() -> None:
     assert versions.constraints("newest") == ""
+
+
+def test_a_set_named_after_a_python_is_the_pinned_one_and_is_not_tried_where_there_is_no_such_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = tmp_path / "python3.13"  # what pyenv puts on the PATH for an interpreter that is not selected
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert versions.constraints("python3.13") == versions.constraints("pinned")
+    for name in ("python3.12", "python3.13"):
+        word, line = versions.try_out(name, sys.executable, tmp_path, [])
+        assert (word, line.split(": ")[-1]) == ("not tried", f"there is no {name} on the PATH")

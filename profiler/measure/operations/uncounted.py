@@ -83,6 +83,7 @@ _ELSEWHERE = """
     quantized::relu6 quantized::leaky_relu quantized::hardswish quantized::elu quantized::celu quantized::sigmoid
     quantized::layer_norm quantized::group_norm quantized::instance_norm quantized::batch_norm1d quantized::batch_norm2d
     prim::device prim::layout prims::convert_element_type
+    torchaudio::rnnt_loss torchaudio::rnnt_loss_forward
 """
 
 FREE = frozenset(f"aten::{name}" for name in _ATEN.split()) | frozenset(_ELSEWHERE.split())

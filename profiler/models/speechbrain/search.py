@@ -25,6 +25,9 @@ class PinnedSteps:
         ]
         for searcher in self.searchers:
             searcher.register_forward_pre_hook(self._pin)
+            if hasattr(searcher, "max_attn_tokens"):
+                # Of Whisper. SpeechBrain reads max_length, and transformers 4 says 20 where config.json has none.
+                searcher.max_attn_tokens = searcher.model.model.decoder.config.max_target_positions
             if not _is_beam_search(searcher):
                 _forbid_ending(searcher)
 

@@ -97,6 +97,8 @@ def _settings(source: str, request: ModelRequest) -> tuple[Any, Any]:
     config, unused = transformers.AutoConfig.from_pretrained(source, return_unused_kwargs=True, **overrides)
     generation = _generation(source, config) if request.type == DECODES else None
     known = {*vars(generation), *GENERATION_SETTINGS} if generation else set()
+    # Before version 5 the configuration of every model takes settings of generation, to no effect where it has none.
+    unused |= getattr(config, "_get_global_generation_defaults", dict)()
     for name, value in overrides.items():
         if name in known:
             setattr(generation, name, value)
