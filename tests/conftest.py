@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 
-# What takes longest begins first, so that no process is left alone with it at the end.
-LONG = ("test_networks", "test_variants", "test_guides", "test_shipped_recipes", "test_plugin_page")
+# Unit tests come first: they are quick, and say most. Of the others, what takes longest begins, so that no process is
+# left alone with it at the end.
+LONG = (
+    "test_variants",
+    "test_guides",
+    "test_plugin_page",
+    "test_networks",
+    "test_measuring",
+    "test_costs",
+    "test_doctor",
+)
 # Files whose tests share no run: each test goes to whichever process is free.
 APART = ("test_ab", "test_dataset", "test_guides", "test_interruption", "test_variants")
 # Files whose tests share one run for each parameter.
@@ -34,7 +43,13 @@ BY_PARAMETER = ("test_shipped_recipes",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.path.stem in LONG:
+        return LONG.index(item.path.stem)
+    return -1 if "unit" in item.path.parts else len(LONG)
 
 
 @pytest.hookimpl(optionalhook=True)
