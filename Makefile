@@ -20,9 +20,9 @@ $(READY): setup.cfg pyproject.toml $(CONSTRAINTS)
 profile: setup
 	$(BIN)/python profile.py recipes/wav2vec2.yaml
 
-# Tests go to as many processes as there are cores, the long ones first; what they share is made once (tests/conftest.py).
+# Tests go to as many processes as there are cores; which go together, and which begin, says tests/conftest.py.
 test: setup
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto
 
 lint: setup
 	$(BIN)/ruff check .

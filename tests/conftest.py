@@ -14,6 +14,8 @@ import pytest
 # Threads that wait for one another by spinning make a busy machine tens of times slower. Tests assert no speed, so
 # theirs sleep. It is read once, when torch is loaded: hence before anything that imports it.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Hundreds of Pythons are started: each is to find the project compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # No test depends on the noise floor that `doctor` measured here: there is none in this folder, and none can be kept.
 os.environ["SPEECH_PROFILER_STATE"] = os.devnull
 
@@ -23,28 +25,56 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 
-# What takes minutes begins first, so that no process is left alone with it at the end.
-LONG = ("test_networks", "test_variants", "test_guides", "test_shipped_recipes", "test_plugin_page")
+# Unit tests come first: they are quick, and say most. Of the others, what takes longest begins, so that no process is
+# left alone with it at the end.
+LONG = (
+    "test_variants",
+    "test_guides",
+    "test_plugin_page",
+    "test_networks",
+    "test_measuring",
+    "test_costs",
+    "test_doctor",
+)
 # Files whose tests share no run: each test goes to whichever process is free.
 APART = ("test_ab", "test_dataset", "test_guides", "test_interruption", "test_variants")
+# Files whose tests share one run for each parameter.
+BY_PARAMETER = ("test_shipped_recipes",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_shared(item)))
+    items.sort(key=_turn)
 
 
-def _shared(item: pytest.Item) -> str:
-    """Tests of one name go to one process (`--dist loadgroup`): those of a file, or of one shipped recipe."""
-    if item.path.stem in APART:
-        return item.nodeid
-    recipe = (
-        item.callspec.params.get("shrunk", "")
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else ""
-    )
-    return f"{item.path}{recipe}"
+def _turn(item: pytest.Item) -> int:
+    if item.path.stem in LONG:
+        return LONG.index(item.path.stem)
+    return -1 if "unit" in item.path.parts else len(LONG)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share a run go to one process, in the order given above.
+
+    `--dist loadgroup` would do, but pytest-xdist 3.8 loses the groups under pytest 9.2, without a word.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def group_of(nodeid: str) -> str:
+    """A test -> what it shares a process with: its file, or those with its parameter, or nothing."""
+    file, _, test = nodeid.partition("::")
+    name = Path(file).stem
+    if name in APART:
+        return nodeid
+    return file + test.partition("[")[2] if name in BY_PARAMETER else file
 
 
 class TinyModel(NamedTuple):

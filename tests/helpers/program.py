@@ -32,14 +32,19 @@ def run(
     """
     if fresh or more or sys.platform != "linux":
         return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
-    return warm.run(command(*arguments)[1:], ROOT, timeout, torch=needs_torch(*arguments))
+    return warm.run(command(*arguments)[1:], ROOT, timeout, libraries_of(*arguments))
 
 
-def needs_torch(*arguments: str | Path) -> bool:
-    """Whether a command runs a model; others never import torch."""
+def libraries_of(*arguments: str | Path, folder: Path = ROOT) -> str:
+    """What a command imports (warm.KINDS): torch for a class of one's own, libraries of models to run others."""
     first = str(arguments[0]) if arguments else "--help"
     runs = first in ("ab", "doctor") or not (first in COMMANDS or first.startswith("-"))
-    return runs and "--help" not in arguments
+    if "--help" in arguments or not (runs or first == "show"):
+        return "plain"
+    recipes = [folder / argument for argument in arguments if str(argument).endswith(".yaml")]
+    if any("type: Module" in path.read_text(errors="replace") for path in recipes if path.is_file()):
+        return "torch"
+    return "models" if runs and first != "doctor" else "torch" if runs else "plain"
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

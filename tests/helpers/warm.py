@@ -1,8 +1,8 @@
 """The real program without the wait for torch: a script and its arguments -> exit status and output.
 
-A process of its own imports the libraries once, and is forked for every run: the launcher, and all code of the project,
-is read and run anew as by `python profile.py ...`, and so are the workers that it starts. What a fork cannot show stays
-with real processes: what is imported when, settings that are read while torch is loaded, signals, addresses in memory.
+A process of its own imports the libraries and the project once, and is forked for every run: the launcher, and the
+workers that it starts, go on in forks, where nothing has been run yet. What a fork cannot show stays with real
+processes: what is imported when, settings that are read while torch is loaded, signals, addresses in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-# What runs import before they look at a model. Nothing of the project, and no library of models.
+# What runs import before they look at a model, of libraries and of the project.
 LIBRARIES = (
     "hyperpyyaml",
     "jinja2",
@@ -49,6 +49,7 @@ LIBRARIES = (
     "tensorboard.summary.writer.event_file_writer",
     "tensorboard.util.tensor_util",
 )
+PROJECT = ("profiler.cli.compare", "profiler.cli.report", "profiler.cli.run", "profiler.report.write")
 # Its profiler imports the second; libraries of models import the rest.
 WITH_TORCH = (
     "torch",
@@ -57,16 +58,29 @@ WITH_TORCH = (
     "huggingface_hub",
     "scipy.interpolate",
     "scipy.stats",
+    "profiler.execution.conversion",
+    "profiler.execution.job",
+    "profiler.measure.breakdown",
+    "profiler.models.load",
+    "profiler.training.setup",
 )
+# As the first adapter that a run takes would have them.
+WITH_MODELS = (
+    "transformers.models.wav2vec2.modeling_wav2vec2",
+    "speechbrain.inference.ASR",
+    "espnet2.asr.espnet_model",
+)
+KINDS = {"plain": (), "torch": WITH_TORCH, "models": (*WITH_TORCH, *WITH_MODELS)}
+ROOT = Path(__file__).resolve().parents[2]
 _LENGTH = 8  # bytes that say how long a request is
 
 
 class Warm:
     """The process that has imported everything, seen from the tests."""
 
-    def __init__(self, torch: bool) -> None:
+    def __init__(self, kind: str) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno()), *(WITH_TORCH if torch else ())]
+        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno()), kind]
         # As the profiler starts its workers: they are to iterate over sets in the same order in every run.
         environment = os.environ | {"PYTHONHASHSEED": "0", "KINETO_LOG_LEVEL": "5"}
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
@@ -105,14 +119,14 @@ def _read(file: IO[str]) -> str:
     return file.read()
 
 
-_started: dict[bool, Warm] = {}
+_started: dict[str, Warm] = {}
 
 
-def run(arguments: list[str], folder: Path, timeout: float, torch: bool = True) -> subprocess.CompletedProcess[str]:
-    """A script run to its end in a fork of the process that has imported everything, or everything but torch."""
-    if torch not in _started or _started[torch].process.poll() is not None:
-        _started[torch] = Warm(torch)
-    return _started[torch].run(arguments, folder, timeout)
+def run(arguments: list[str], folder: Path, timeout: float, kind: str = "torch") -> subprocess.CompletedProcess[str]:
+    """`python ARGUMENTS` run to its end in a fork of the process that has imported what KINDS says."""
+    if kind not in _started or _started[kind].process.poll() is not None:
+        _started[kind] = Warm(kind)
+    return _started[kind].run(arguments, folder, timeout)
 
 
 # -- in that process, and its forks
@@ -143,9 +157,18 @@ def serve(channel: socket.socket) -> None:
 
 def _run_script(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     os.chdir(folder)
-    _become(arguments, environment)
-    sys.path.insert(0, str(Path(arguments[0]).parent))
     subprocess.Popen = Forked  # type: ignore[assignment,misc]
+    if arguments[0] == "-m":
+        _become(arguments[1:], environment)
+        sys.path.insert(0, folder)
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    _become(arguments, environment)
+    home = Path(arguments[0]).parent
+    sys.path.insert(0, str(home))
+    if home != ROOT:  # a copy of the project, with code of its own
+        for name in [name for name in sys.modules if name.partition(".")[0] == "profiler"]:
+            del sys.modules[name]
     runpy.run_path(arguments[0], run_name="__main__")
 
 
@@ -206,10 +229,17 @@ def _close_all_but(kept: set[int]) -> None:
                 os.close(descriptor)
 
 
-if __name__ == "__main__":
-    del sys.path[0]  # this folder: its modules are not for the program
-    for library in (*LIBRARIES, *sys.argv[2:]):
-        importlib.import_module(library)
+def _import(kind: str) -> None:
+    sys.path[0] = str(ROOT)  # not this folder: its modules are not for the program
+    if kind == "models":
+        importlib.import_module("profiler.models.torchaudio.on_cpu").ensure_torchaudio()
+    for module in (*LIBRARIES, *PROJECT, *KINDS[kind]):
+        importlib.import_module(module)
+    del sys.path[0]
     gc.collect()
     gc.freeze()  # never garbage: a collection in a fork need not walk it, which would copy its pages
+
+
+if __name__ == "__main__":
+    _import(sys.argv[2])
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -14,8 +14,6 @@ from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny
 from tests.helpers.shipped import ROWS
 
-pytestmark = pytest.mark.slow
-
 
 def counted(recipe: str, **settings: Any) -> dict[str, Any]:
     loaded = load_recipe(tiny.RECIPES / f"{recipe}.yaml", settings)

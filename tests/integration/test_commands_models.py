@@ -19,8 +19,6 @@ from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
-pytestmark = pytest.mark.slow
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODELS = REPOSITORY / "recipes" / "models"
 SPEECH = REPOSITORY / "samples" / "commands"

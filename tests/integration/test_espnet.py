@@ -31,8 +31,6 @@ from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny
 from tests.helpers.shipped import ESPNET_CONFORMER, ESPNET_LSTM, ROWS
 
-pytestmark = pytest.mark.slow
-
 KIND = "ESPnetASRModel"
 MELS = 8
 TOKENS = ["<blank>", "<unk>", "<space>", *"abcdefghijklm", "<sos/eos>"]
@@ -238,6 +236,7 @@ def test_notes_say_how_espnet_searches() -> None:
     assert any("the decoder is not run" in note for note in ctc)
 
 
+@pytest.mark.slow
 def test_show_prints_nothing_of_what_espnet_says() -> None:
     done = program.run("show", "recipes/lstm.yaml", "--counts")
     assert done.returncode == 0, done.stderr
@@ -295,6 +294,7 @@ def test_the_text_is_what_espnets_parts_give_by_themselves(weight: float, traine
     assert any(texts), "some text at all"
 
 
+@pytest.mark.slow
 def test_a_saved_model_goes_the_whole_road(trained: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     more = (

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -88,9 +87,9 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
 
 
 def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    if words[0] == "profile.py":
-        return warm.run([str(folder / "profile.py"), *words[1:]], folder, 300, program.needs_torch(*words[1:]))
-    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    """`python` with these words; a script that is not the launcher may import anything."""
+    kind = program.libraries_of(*words[1:], folder=folder) if words[0] == "profile.py" else "models"
+    return warm.run([str(folder / words[0]), *words[1:]], folder, 300, kind)
 
 
 def _patch(file: Path, diff: str) -> None:

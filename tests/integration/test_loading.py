@@ -17,8 +17,6 @@ from profiler.models.model import Model, ModelRequest
 from tests.conftest import MAKERS, TinyModel
 from tests.helpers import tiny
 
-pytestmark = pytest.mark.slow
-
 GetTiny = Callable[[str], TinyModel]
 
 

@@ -20,8 +20,6 @@ from profiler.results.types import Operations
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 
-pytestmark = pytest.mark.slow
-
 RATE = 16000
 # Of 32 utterances of LibriSpeech test-clean, in samples; the sum of MACs over them is published for HuBERT-base.
 LENGTHS = """
@@ -44,6 +42,7 @@ def counted(model: Model, samples: int, rows: int = 1) -> Operations:
     return count_operations(model.module, silence, model.components, rows * samples / RATE)
 
 
+@pytest.mark.slow
 def test_hubert_base_over_real_lengths() -> None:
     model = on_meta("hubert")
     total = sum(counted(model, int(samples)).macs for samples in LENGTHS.split())
@@ -70,6 +69,7 @@ def test_a_batch_counts_its_rows() -> None:
     assert four.per_second == one.per_second
 
 
+@pytest.mark.slow
 def test_hubert_base_counts_the_same_in_memory_and_on_the_meta_device() -> None:
     loaded = load_recipe(tiny.RECIPES / "hubert.yaml", {"pretrained_model.weights": "random"})
     real, without_memory = load_model(model_request(loaded.recipe, loaded.path.parent)), on_meta("hubert")

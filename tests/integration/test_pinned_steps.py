@@ -16,8 +16,6 @@ from profiler.models.model import Model, ModelRequest
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 
-pytestmark = pytest.mark.slow
-
 GetTiny = Callable[[str], TinyModel]
 SPEECH_LIKE = "With random weights the decoder is made to take {:g} steps per second of audio, as it does on speech."
 

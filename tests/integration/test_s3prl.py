@@ -20,8 +20,6 @@ from profiler.models.registry import check_source
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from tests.helpers import program, tiny
 
-pytestmark = pytest.mark.slow
-
 WIDTH, FORWARD, LAYERS, HEADS, MELS = 16, 32, 2, 4, 20
 SMALL = {
     "hidden_size": WIDTH,

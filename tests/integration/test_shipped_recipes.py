@@ -164,7 +164,7 @@ finally:
     print("torch" in sys.modules, "transformers" in sys.modules, file=sys.stderr)
 """)
     before = done.tables
-    again = warm.run([str(script)], program.ROOT, timeout=60, torch=False)
+    again = warm.run([str(script)], program.ROOT, timeout=60, kind="plain")
     assert again.returncode == 0, again.stderr
     assert before.strip() in again.stdout
     assert again.stderr.splitlines()[-1] == "False False"

@@ -18,8 +18,6 @@ from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from tests.helpers import program, tiny
 
-pytestmark = pytest.mark.slow
-
 RATE, WINDOW = 16000, 512
 REQUEST = ModelRequest(source="silero_vad", type="SileroVAD")
 
@@ -86,6 +84,7 @@ def test_only_the_network_that_runs_is_counted(model: Model) -> None:
     assert "219,009 parameters, which is not run and not counted" in model.notes[0]
 
 
+@pytest.mark.slow
 def test_loading_leaves_the_number_of_threads_alone() -> None:
     script = """
 import torch
@@ -120,6 +119,7 @@ assert torch.allclose(torch.load(sys.argv[1]), found, atol=1e-5)
 """
 
 
+@pytest.mark.slow
 def test_a_fork_of_the_loaded_model_gives_the_same(tmp_path: Path) -> None:
     assert_runs(FORKED, str(tmp_path / "found.pt"))
 

@@ -18,8 +18,6 @@ from tests.conftest import TinyModel
 from tests.helpers import tiny
 from tests.integration.test_loading import content, flat, same
 
-pytestmark = pytest.mark.slow
-
 MAKERS: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {
     "ecapa": ("SpeakerRecognition", tiny.save_ecapa),
     "language-id": ("EncoderClassifier", tiny.save_language_id),

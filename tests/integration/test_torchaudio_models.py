@@ -26,8 +26,6 @@ from profiler.models.torchaudio.transducer import _parameters
 from tests.helpers import program, tiny
 from tests.helpers.shipped import BUNDLE, EMFORMER
 
-pytestmark = pytest.mark.slow
-
 TRANSDUCER = "torchaudio:EMFORMER_RNNT_BASE_LIBRISPEECH"
 ASR = "torchaudio:WAV2VEC2_ASR_BASE_960H"
 

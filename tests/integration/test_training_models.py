@@ -23,8 +23,6 @@ from tests.conftest import TinyModel
 from tests.helpers import tiny
 from tests.helpers.shipped import ROWS
 
-pytestmark = pytest.mark.slow
-
 SECONDS = 1.5
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-3, "vocabulary": 30}
 

@@ -20,8 +20,6 @@ from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from tests.conftest import TinyModel
 from tests.helpers import tiny
 
-pytestmark = pytest.mark.slow
-
 GetTiny = Callable[[str], TinyModel]
 FRAMES = 3000  # of a window, one each 10 ms
 SHIPPED = tiny.ARCHITECTURES / "whisper-tiny"

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from profiler.audio import Speech
 from profiler.errors import NotSupported
 from profiler.models.load import load_model
@@ -23,7 +25,7 @@ from profiler.models.model import Model, ModelRequest
 from profiler.recipe.schema import Variant
 from profiler.variants.convert import convert
 from profiler.variants.difference import difference, load_outputs, save_outputs
-from tests.helpers import tiny
+from tests.helpers import tiny, warm
 from tests.helpers.program import ROOT
 
 SECONDS = 1.0
@@ -48,16 +50,10 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def converted(jobs: list[dict[str, Any]], **environment: str) -> dict[str, dict[str, Answer]]:
     """Source -> variant -> {conversion, difference, ended, tasks} or {not_supported}."""
-    import subprocess
-
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.unit.variants.program", json.dumps(jobs)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        ran = warm.run(["-m", "tests.unit.variants.program", json.dumps(jobs)], ROOT, timeout=900, kind="models")
     answers: dict[str, dict[str, Answer]] = {}
     for line in ran.stdout.splitlines():
         if line.startswith("{"):
@@ -97,19 +93,20 @@ def try_variant(model: Model, source: str, variant: Variant, value: Any, before:
     else:
         answer["tasks"] = len(list(Path("/proc/self/task").iterdir()))
         after = before.with_name("after")
-        answer["ended"] = in_fork(lambda: run_in_cell(model, value))
-        in_fork(lambda: save_outputs(model, value, after))
+        answer["ended"] = in_fork(lambda: run_in_cell(model, value, after))
         answer["difference"] = difference(load_outputs(before), load_outputs(after)).model_dump()
     print(json.dumps(answer), flush=True)
 
 
-def run_in_cell(model: Model, value: Any) -> None:
+def run_in_cell(model: Model, value: Any, output: Path) -> None:
+    """The output is of the same process: on another number of threads all that is compiled would be compiled anew."""
     import torch
 
     torch.set_num_threads(2)
     with torch.no_grad():
         for _ in range(2):
             model.run(value)
+    save_outputs(model, value, output)
 
 
 def in_fork(work: Callable[[], None]) -> int:
