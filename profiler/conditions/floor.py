@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.results.types import Results
-
 if TYPE_CHECKING:
     from profiler.results.types import NoiseFloor, Results
 

@@ -376,6 +376,8 @@ def test_the_result_goes_into_a_file() -> None:
 def test_every_operator_of_the_tables_exists() -> None:
     for name in FREE | set(FORMULAS) | set(SAME_AS):
         namespace, _, operator = name.partition("::")
+        if namespace == "torchaudio":
+            continue  # of its native library, which does not load beside every torch
         known = getattr(torch.ops, namespace)
         assert hasattr(known, operator) or hasattr(known, f"{operator}_"), name
     assert not FREE & (set(FORMULAS) | set(SAME_AS))
