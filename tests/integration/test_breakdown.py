@@ -60,6 +60,7 @@ def names(text: str) -> list[str]:
 
 @pytest.mark.slow
 def test_each_cell_has_its_labels(run: Done) -> None:
+    assert len(run.results["cells"]) == 2
     for cell in run.results["cells"]:
         row = labels(cell)
         assert list(row) == ["encoder", "layers", "head", "(rest)", "(whole call)"]
@@ -90,6 +91,7 @@ def test_the_timing_pass_has_no_labels_and_what_they_cost_is_told(run: Done) -> 
 
 @pytest.mark.slow
 def test_labels_are_spans_in_the_trace(run: Done) -> None:
+    assert len(run.results["cells"]) == 2
     for cell in run.results["cells"]:
         (trace,) = run.traces(cell)
         spans = [event for event in read_trace(trace) if event.get("cat") == "user_annotation"]

@@ -212,6 +212,7 @@ def test_a_powertop_report_gives_the_power(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_idle_models_are_let_go_when_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The amount of free memory is made up: it is the one thing that cannot be arranged here."""
+    monkeypatch.setattr("profiler.execution.workers.available_memory", lambda: 1 << 40)
     recipe = program.module_recipe(
         tmp_path, "Nothing", more="variants: [{name: one}, {name: two}]\nmeasure: {rounds: 1}\n"
     )

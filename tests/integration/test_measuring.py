@@ -221,6 +221,7 @@ def hungry(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 def test_memory_of_each_cell_does_not_depend_on_the_cells_before(hungry: Done) -> None:
     """300 MB for 3 s of audio, 100 MB for 1 s, whatever ran first: every pass has a process of its own."""
+    assert len(hungry.results["cells"]) == 6
     for cell in hungry.results["cells"]:
         known = 100e6 * cell["seconds"] * cell["batch_size"]
         assert cell["peak_memory_bytes"]["tensors"] == known

@@ -42,6 +42,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def test_what_is_made_from_the_code_is_current(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "docs/generate.py", str(tmp_path)], cwd=ROOT, check=True)
+    assert {made.name for made in tmp_path.iterdir()} == {"recipe-reference.md", "results.schema.json"}
     for made in tmp_path.iterdir():
         assert made.read_text() == (ROOT / "docs" / made.name).read_text(), (
             f"run: python docs/generate.py ({made.name})"

@@ -76,6 +76,7 @@ def test_what_a_reader_needs_is_still_in_it(archive: Path) -> None:
 def test_figures_are_the_same_as_in_the_run(archive: Path, whole_run: WholeRun) -> None:
     given = json.loads(contents(archive)["results.json"])["cells"]
     own = json.loads((whole_run.folder / "results.json").read_text())["cells"]
+    assert len(own) == 12
     for one, other in zip(given, own, strict=True):
         for key in ("variant", "seconds", "batch_size", "latency_s", "rtf", "peak_memory_bytes", "operations"):
             assert one[key] == other[key]

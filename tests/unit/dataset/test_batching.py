@@ -53,7 +53,9 @@ def test_up_to_so_many_seconds_or_frames_counts_padding() -> None:
 
 def test_targets_stay_with_their_audio() -> None:
     found = many(50)
-    for batch in make_batches(found, Dataset(source="x", batch_size=7, order="sorted")):
+    made = make_batches(found, Dataset(source="x", batch_size=7, order="sorted"))
+    assert sum(map(len, made)) == 50
+    for batch in made:
         for utterance in batch:
             assert utterance == found[int(utterance.id[1:])]
 

@@ -144,11 +144,11 @@ def busy(seconds: float) -> None:
 
 
 def test_a_call_that_works_uses_cpu_time_for_all_of_it() -> None:
-    timing = time_calls(lambda value: busy(0.02), "WA", Device("cpu"), RoundSize(warmup=1))
-    assert all(cpu >= 0.02 for cpu in timing.cpu)
-    assert min(timing.cpu) == pytest.approx(0.02, rel=0.2)
-    # Other processes may stretch the wall time of some calls: of the quickest it is what was used.
-    best = min(range(5), key=lambda number: timing.samples[number])
+    timing = time_calls(lambda value: busy(0.002), "WA", Device("cpu"), RoundSize(warmup=1, max_calls=40))
+    assert all(cpu >= 0.002 for cpu in timing.cpu)
+    assert min(timing.cpu) == pytest.approx(0.002, rel=0.2)
+    # Other processes may stretch the wall time of most calls: of the quickest it is what was used.
+    best = min(range(40), key=lambda number: timing.samples[number])
     assert timing.cpu[best] / timing.samples[best] > 0.5
 
 

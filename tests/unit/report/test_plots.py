@@ -44,7 +44,9 @@ def test_a_run_with_everything_has_every_plot_in_both_formats(tmp_path: Path) ->
 
 
 def test_pretrained_weights_are_not_called_random(tmp_path: Path) -> None:
-    for path in draw_plots(full("float32", "int8", weights="pretrained"), tmp_path):
+    drawn = draw_plots(full("float32", "int8", weights="pretrained"), tmp_path)
+    assert len(drawn) >= 5
+    for path in drawn:
         said = " ".join(texts(path.with_suffix(".svg")))
         assert "pretrained weights" in said
         assert "random" not in said
@@ -133,7 +135,9 @@ def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
 
 def test_odd_names_stay_as_they_are(tmp_path: Path) -> None:
     odd = 'a/<b>&"$x^2$'
-    for path in draw_plots(full("float32", "int8", source=odd), tmp_path):
+    drawn = draw_plots(full("float32", "int8", source=odd), tmp_path)
+    assert len(drawn) >= 5
+    for path in drawn:
         assert any(odd in text for text in texts(path.with_suffix(".svg")))
 
 
