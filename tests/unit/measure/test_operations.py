@@ -327,7 +327,9 @@ def test_a_formula_that_someone_registers_with_torch_is_used(monkeypatch: pytest
 
 def test_our_formulas_stand_where_torch_has_none_or_one_that_does_not_fit() -> None:
     torchs = {str(operator).replace(".", "::") for operator in flop_counter.flop_registry}
-    assert set(FORMULAS) & torchs == INSTEAD_OF_TORCHS
+    replaced = set(FORMULAS) & torchs
+    assert replaced
+    assert replaced <= INSTEAD_OF_TORCHS, "older versions of torch have fewer to replace"
     assert set(SAME_AS.values()) <= torchs
 
 
@@ -377,7 +379,7 @@ def test_every_operator_of_the_tables_exists() -> None:
     for name in FREE | set(FORMULAS) | set(SAME_AS):
         namespace, _, operator = name.partition("::")
         if namespace == "torchaudio":
-            continue  # of its native library, which does not load beside every torch
+            continue  # they are there with its native library alone
         known = getattr(torch.ops, namespace)
         assert hasattr(known, operator) or hasattr(known, f"{operator}_"), name
     assert not FREE & (set(FORMULAS) | set(SAME_AS))
