@@ -4,7 +4,7 @@ one changed."""
 from __future__ import annotations
 
 from profiler.metrics import PARAMETERS, SIZE
-from profiler.report.table import Table, turned
+from profiler.report.table import Table, transposed
 from profiler.results.metric import Metric
 from profiler.results.types import Model, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
@@ -30,7 +30,7 @@ def side_by_side(title: str, results: Results, metric: Metric) -> Table:
             row.append(shown + (_ratio(first, metric.value(results, variant, cell)) if variant != variants[0] else ""))
         rows.append(row)
     table = Table(title, ["audio x batch", *variants], rows)
-    return turned(table, "variant") if len(variants) > MOST_COLUMNS else table
+    return transposed(table, "variant") if len(variants) > MOST_COLUMNS else table
 
 
 def _ratio(first: float | None, here: float | None) -> str:
@@ -107,7 +107,7 @@ def size_table(title: str, models: list[Model]) -> Table | None:
     rows = [[name, *(_size(model.size_bytes.components.get(name)) for model in sized)] for name in names]
     rows.append(["total", *(_size(model.size_bytes.total) for model in sized)])
     table = Table(title, ["component", *(model.variant for model in sized)], rows)
-    return turned(table, "variant") if len(sized) > MOST_COLUMNS else table
+    return transposed(table, "variant") if len(sized) > MOST_COLUMNS else table
 
 
 def _size(count: int | None) -> str:

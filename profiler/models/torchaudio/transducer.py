@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from profiler.errors import ModelError
-from profiler.models.model import Chunks, Model, ModelRequest
+from profiler.models.model import Chunks, Model, ModelRequest, refuse_unknown
 from profiler.models.placeholder_tokens import PlaceholderTokens
-from profiler.models.torchaudio.adapter import STREAMING, refuse_unknown, the_bundle
+from profiler.models.torchaudio.adapter import STREAMING, the_bundle
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -44,7 +44,7 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
 
     bundle = the_bundle(request.source)
     params = _parameters(bundle)
-    refuse_unknown(request, [*params, BEAM_WIDTH])
+    refuse_unknown(request.overrides, [*params, BEAM_WIDTH], request.source)
     params |= {name: value for name, value in request.overrides.items() if name != BEAM_WIDTH}
     beam = request.overrides.get(BEAM_WIDTH, DEFAULT_BEAM)
     if not isinstance(beam, int) or isinstance(beam, bool) or not 0 < beam < params["num_symbols"]:
