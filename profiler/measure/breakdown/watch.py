@@ -19,7 +19,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from profiler.measure.autograd import Done, Followed, Stack
-from profiler.measure.breakdown.labels import Chains, Tree
+from profiler.measure.breakdown.labels import Chains, LabelledCall, Tree
 
 if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
@@ -274,3 +274,12 @@ def spans(started: list[tuple[int, int, Parts]], closed: Callable[[int, int, int
         last = end
     for part, start in since.items():
         closed(part, start, last)
+
+
+def wall(call: LabelledCall) -> int:
+    """Nanoseconds of the call as it is."""
+    call.device.synchronize()
+    start = time.perf_counter_ns()
+    call.run(call.value)
+    call.device.synchronize()
+    return time.perf_counter_ns() - start
