@@ -20,9 +20,10 @@ from profiler.measure.breakdown import count_parts, find_parts, measure_breakdow
 from profiler.measure.breakdown.labels import Chains, LabelledCall
 from profiler.measure.breakdown.rows import Rows
 from profiler.measure.breakdown.watch import BackwardTally, Sums, watching, watching_step
-from profiler.measure.operations import by_component, count_operations
 from profiler.measure.passes.memory import tensor_peak
+from profiler.measure.passes.operations import by_component
 from profiler.models.model import Model
+from tests.helpers.operations import count_operations
 
 KB = 1024
 SECONDS_OF_AUDIO = 2.0
