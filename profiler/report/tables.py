@@ -193,7 +193,7 @@ MACS_PER_SECOND = METRICS["macs_per_second"]
 
 
 def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
-    """GMAC per second of audio by component, a column each cell of batch size 1 (or the smallest there is)."""
+    """GMAC per second of audio by component, one column per cell of batch size 1 (or the smallest there is)."""
     counted = [(cell, cell.operations) for cell in cells if cell.operations and len(cell.operations.components) > 1]
     if not counted:
         return None

@@ -1,5 +1,5 @@
-"""Models and variants in tables: parameters by component; a column each variant, with the ratio to the first; what each
-one changed."""
+"""Models and variants in tables: parameters by component; one column per variant, with its ratio to the first; and what
+each one changed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _number(value: float | None) -> str:
 
 
 def size_table(title: str, models: list[Model]) -> Table | None:
-    """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, a column each variant."""
+    """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, one column per variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:
         return None
@@ -120,7 +120,7 @@ SHOWN_SHARED = 8
 
 
 def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
-    """One row a component, then the total; below, what is shared and so counted once."""
+    """One row per component, then the total; below, what is shared and so counted once."""
     total, details = parameters.total or 0, parameters.details
     names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []

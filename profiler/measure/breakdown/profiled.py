@@ -57,7 +57,7 @@ class Profiled:
 
 
 def profile_parts(call: LabelledCall, least: int = 1) -> Profiled:
-    """One recording a call, at least so many, until half a second is spent."""
+    """One recording per call, at least so many, until half a second is spent."""
     found = Profiled()
     while found.calls < least or (found.wall_ns < SECONDS * 1e9 and found.calls < MOST):
         steps: list[Parts] = []

@@ -132,7 +132,7 @@ class _Open:
 
 
 class Tally:
-    """Adds up logs, one a thread and a call."""
+    """Adds up logs, one per thread and call."""
 
     def __init__(self, chains: Chains, closed: Closed | None = None) -> None:
         self.chains = chains
@@ -227,7 +227,7 @@ def follow_parts(chains: Chains, at_work: Callable[[Parts], Done]) -> Followed:
 
 
 class BackwardTally:
-    """Total and own time by part in nanoseconds, over all backward passes so far; `calls` is the steps of autograd."""
+    """Total and self time by part in nanoseconds, over all backward passes so far; `calls` is the steps of autograd."""
 
     def __init__(self, chains: Chains, wait: Callable[[], None] | None = None) -> None:
         self.chains = chains

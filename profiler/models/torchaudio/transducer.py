@@ -88,18 +88,18 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     ahead = bundle.right_context_length * bundle.hop_length
     chunks = Chunks(step / bundle.sample_rate, ahead / bundle.sample_rate)
 
-    def listen(rows: list[Any]) -> list[str]:
+    def transcribe_chunks(rows: list[Any]) -> list[str]:
         (row,) = rows
         begin(len(row), math.ceil(len(row) / step))
-        state, hypotheses, heard = None, None, ""
+        state, hypotheses, said = None, None, ""
         for start in range(0, len(row), step):
             before = time.perf_counter()
             piece = row[start : start + step + ahead].to(request.device)
             piece = torch.nn.functional.pad(piece, (0, step + ahead - len(piece)))
             hypotheses, state = search.infer(*features(piece), beam, state=state, hypothesis=hypotheses)
-            heard = text(hypotheses[0][0])
+            said = text(hypotheses[0][0])
             chunks.times.append(time.perf_counter() - before)
-        return [heard]
+        return [said]
 
     def transducer(settings: Training) -> Task:
         from profiler.training import tasks
@@ -118,7 +118,7 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     return Model(
         search,
         prepare,
-        listen if streaming else recognise,
+        transcribe_chunks if streaming else recognise,
         "text",
         int(bundle.sample_rate),
         dict(search.model.named_children()),
