@@ -56,6 +56,7 @@ def compare(
     import torch
     from torch.nn.modules import module as hooks
 
+    from profiler.measure.breakdown.labels import LabelledCall
     from profiler.measure.breakdown.timed import labelled_call, time_parts
     from profiler.measure.breakdown.watch import BackwardTally
     from profiler.training.step import begin_training
@@ -68,6 +69,7 @@ def compare(
     run: Callable[[Any], Any] = step or model.run
     chains = find_parts(model, labels)
     assert chains is not None
+    call = LabelledCall(run, value, device, chains, step)
     found: dict[str, list[float]] = {"bare again": [], "timing": [], "labelled": [], "reported": [], "hooks": []}
 
     def noting(given: Any) -> Any:
@@ -81,9 +83,9 @@ def compare(
             found["bare again"].append(bare(run, [value], 1) / base)
             found["timing"].append(ours(noting, [value, value], 1) / base)
             tally = BackwardTally(chains) if train else None
-            took, _, _ = labelled_call(run, value, device, chains, step, tally)
+            took, _, _ = labelled_call(call, tally)
             found["labelled"].append(took / 1e9 / base)
-        found["reported"].append(1 + time_parts(run, value, device, chains, step=step).known_overhead)
+        found["reported"].append(1 + time_parts(call).known_overhead)
     return found
 
 

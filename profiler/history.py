@@ -191,7 +191,7 @@ def _point(results: Results, value: float, half_width: float | None) -> Point:
 
 
 def _by_commit(points: list[Point]) -> list[Point]:
-    """One point a commit, in the order in which commits were first measured."""
+    """One point per commit, in the order in which commits were first measured."""
     groups: dict[str, list[Point]] = {}
     for point in points:
         groups.setdefault(point.commit or NO_COMMIT, []).append(point)

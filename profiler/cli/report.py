@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "where the time goes", "tables of these alone, of each variant's largest cell"
     )
     breakdown.add_argument("--labels", metavar="PATTERN", help="rows whose name matches, such as 'encoder*'")
-    breakdown.add_argument("--by", choices=BYS, help="a row each label (default), module or operator")
+    breakdown.add_argument("--by", choices=BYS, help="one row per label (default), module or operator")
     breakdown.add_argument("--sort", choices=tuple(KEYS), help="most first; else in the model's order")
     breakdown.add_argument("--cell", metavar="CELL", help="another cell, such as 2s_x1")
     breakdown.add_argument("--unfolded", action="store_true", help="modules: every numbered layer in a row of its own")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,66 +16,60 @@ SAME_SIZE = 0.01  # kernels keep a little of the memory for themselves, not alwa
 ABOUT_MODELS = ("source", "type", "weights")
 
 
-class Unequal(NamedTuple):
-    """A name, and what it was in the one and in the other."""
-
-    name: str
-    before: Any
-    after: Any
+Kind = Literal["recipe", "versions", "threads", "machine", "weights", "code"]
+Pair = tuple[str, Any, Any]  # a name, and what it is in the one run and in the other
 
 
 class Difference(BaseModel):
     """Something that is not the same in both runs, and of which kind it is."""
 
-    kind: Literal["recipe", "versions", "threads", "machine", "weights", "code"]
+    kind: Kind
     name: str
     before: Any = None
     after: Any = None
 
 
-def unequal_keys(before: Any, after: Any, prefix: str = "") -> list[Unequal]:
+def unequal_keys(before: Any, after: Any, prefix: str = "") -> list[Pair]:
     """Dotted keys of nested dictionaries whose values differ; lists and values are compared as they are."""
     if isinstance(before, dict) and isinstance(after, dict):
         found = []
         for key in sorted({*before, *after}, key=str):
             found += unequal_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else str(key))
         return found
-    return [] if before == after else [Unequal(prefix, before, after)]
+    return [] if before == after else [(prefix, before, after)]
 
 
-def unequal_machines(first: Environment, second: Environment) -> list[Unequal]:
+def unequal_machines(first: Environment, second: Environment) -> list[Difference]:
     """What tells the machines of two environments apart; nothing where it is one machine. What a run does not say (a
     host's name may be taken out before sharing) does not count."""
-    found = []
-    for name in HARDWARE:
-        before, after = getattr(first, name), getattr(second, name)
-        if before is not None and after is not None and before != after:
-            found.append(Unequal(name, before, after))
+    pairs: list[Pair] = [(name, getattr(first, name), getattr(second, name)) for name in HARDWARE]
+    known = [pair for pair in pairs if pair[1] is not None and pair[2] is not None]
     sizes = first.memory_bytes, second.memory_bytes
     if sizes[0] and sizes[1] and abs(sizes[1] / sizes[0] - 1) > SAME_SIZE:
-        found.append(Unequal("memory_bytes", *sizes))
+        known.append(("memory_bytes", *sizes))
     gpus = [[gpu.name for gpu in each.gpu] for each in (first, second)]
-    if gpus[0] != gpus[1]:
-        found.append(Unequal("gpu", *gpus))
-    return found
+    return _unequal("machine", [*known, ("gpu", gpus[0], gpus[1])])
 
 
 def find_differences(first: Results, second: Results, variants: list[tuple[str, str]]) -> list[Difference]:
     """Everything that may be a reason for other figures, the weightiest first."""
     one, two = first.environment, second.environment
-    found = [_difference("machine", each) for each in unequal_machines(one, two)]
+    found = unequal_machines(one, two)
     for mine, theirs in variants:
         name = mine if mine == theirs else f"{mine} and {theirs}"
-        threads = Unequal(name, first.threads(mine), second.threads(theirs))
-        found += [_difference("threads", threads)] if threads.before != threads.after else []
-        found += [_difference("weights", each) for each in _models(name, first.model(mine), second.model(theirs))]
+        found += _unequal("threads", [(name, first.threads(mine), second.threads(theirs))])
+        found += _unequal("weights", _models(name, first.model(mine), second.model(theirs)))
     if first is second:
         return found
-    recipes = unequal_keys(_with_defaults(first), _with_defaults(second))
-    found += [_difference("recipe", each) for each in recipes]
-    found += [_difference("versions", each) for each in _versions(one, two)]
-    found += [_difference("code", each) for each in _code(one, two)]
-    return found + [_difference("machine", each) for each in _unequal(vars(one), vars(two), ("governor",))]
+    found += _unequal("recipe", unequal_keys(_with_defaults(first), _with_defaults(second)))
+    # Of what matters for speed first, then of all other packages.
+    others = sorted({*one.packages, *two.packages} - set(PACKAGES_THAT_MATTER), key=str.lower)
+    packages = (*PACKAGES_THAT_MATTER, *others)
+    found += _unequal("versions", [("python", one.python, two.python), ("os", one.os, two.os)])
+    found += _unequal("versions", [(name, one.packages.get(name), two.packages.get(name)) for name in packages])
+    found += _unequal("code", [("the profiler's commit", _commit(one.profiler), _commit(two.profiler))])
+    found += _unequal("code", [("commit", _commit(one.repository), _commit(two.repository))])
+    return found + _unequal("machine", [("governor", one.governor, two.governor)])
 
 
 def different_models(first: Results, second: Results, variants: list[tuple[str, str]]) -> str:
@@ -91,12 +85,10 @@ def different_models(first: Results, second: Results, variants: list[tuple[str, 
     return ""
 
 
-def _difference(kind: Any, unequal: Unequal) -> Difference:
-    return Difference(kind=kind, name=unequal.name, before=unequal.before, after=unequal.after)
-
-
-def _unequal(first: Mapping[str, Any], second: Mapping[str, Any], names: tuple[str, ...]) -> list[Unequal]:
-    return [Unequal(name, first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)]
+def _unequal(kind: Kind, pairs: Iterable[Pair]) -> list[Difference]:
+    return [
+        Difference(kind=kind, name=name, before=before, after=after) for name, before, after in pairs if before != after
+    ]
 
 
 def _with_defaults(results: Results) -> dict[str, Any]:
@@ -109,28 +101,11 @@ def _with_defaults(results: Results) -> dict[str, Any]:
         return results.run.resolved
 
 
-def _models(name: str, first: Model | None, second: Model | None) -> list[Unequal]:
+def _models(name: str, first: Model | None, second: Model | None) -> list[Pair]:
     if first is None or second is None:
         return []
-    pairs = {about: (getattr(first, about), getattr(second, about)) for about in ABOUT_MODELS}
-    pairs["parameters"] = first.parameters.total, second.parameters.total
-    return [Unequal(f"{about} of {name}", *values) for about, values in pairs.items() if values[0] != values[1]]
-
-
-def _versions(first: Environment, second: Environment) -> list[Unequal]:
-    """Of what matters for speed first, then of all other packages."""
-    one, two = first.packages, second.packages
-    others = sorted({*one, *two} - set(PACKAGES_THAT_MATTER), key=str.lower)
-    return _unequal(vars(first), vars(second), ("python", "os")) + _unequal(one, two, (*PACKAGES_THAT_MATTER, *others))
-
-
-def _code(first: Environment, second: Environment) -> list[Unequal]:
-    """Commits of the profiler and of the repository that the recipe lies in."""
-    pairs = [
-        ("the profiler's commit", _commit(first.profiler), _commit(second.profiler)),
-        ("commit", _commit(first.repository), _commit(second.repository)),
-    ]
-    return [Unequal(*each) for each in pairs if each[1] != each[2]]
+    pairs = [(f"{about} of {name}", getattr(first, about), getattr(second, about)) for about in ABOUT_MODELS]
+    return [*pairs, (f"parameters of {name}", first.parameters.total, second.parameters.total)]
 
 
 def _commit(about: Commit | None) -> str | None:

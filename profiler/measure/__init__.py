@@ -1,1 +1,1 @@
-"""One file a pass, and what is made of samples. Passes follow one another: no instrument disturbs another."""
+"""One file per pass, and what is made of samples. Passes follow one another: no instrument disturbs another."""

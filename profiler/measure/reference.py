@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from profiler.measure.operations import FLOPS_PER_MAC
 from profiler.results.types import Operations, Reference
 
 MATRIX = 1024  # 3 x 4 MB: in cache on server processors, large enough to use all threads well
@@ -46,7 +47,6 @@ def _best(work: Callable[[], Any]) -> float:
     return best
 
 
-FLOPS_PER_MAC = 2
 OVERHEAD = 0.2  # where arithmetic and memory both explain less of a call than this, neither bounds it
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from profiler.errors import ModelError
+from profiler.errors import ModelError, did_you_mean
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
     from profiler.training.tasks import Task
+
+
+def refuse_unknown(overrides: Iterable[str], known: Iterable[str], whose: str) -> None:
+    """Raise ModelError for an override that names nothing of the model."""
+    for name in overrides:
+        if name not in (names := list(known)):
+            raise ModelError(f"pretrained_model.overrides: {whose} has no `{name}`.{did_you_mean(name, names)}")
 
 
 @dataclass(frozen=True)

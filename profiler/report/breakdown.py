@@ -171,14 +171,14 @@ def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[st
     by = asked.by if asked else "label"
     calls = f"Of {cell.place}"
     if by == "operator":
-        return [f"{calls}: mean of {_times(found.profiled_calls)} under the profiler. {UNDER_PROFILER}"]
+        return [f"{calls}: mean of {many(found.profiled_calls, 'call')} under the profiler. {UNDER_PROFILER}"]
     overhead = found.overhead
     cost = f"{overhead.module_calls:g} calls of modules, {significant(overhead.hook_s * 1e6, 2)} µs each"
     if overhead.backward_steps is not None:
         each = significant((overhead.backward_hook_s or 0.0) * 1e6, 2)
         cost += f", and {overhead.backward_steps:g} steps of the backward pass, {each} µs each"
     remarks = [
-        f"{calls}: mean of {_times(found.calls)} with labels, apart from the timed ones, which have none. "
+        f"{calls}: mean of {many(found.calls, 'call')} with labels, apart from the timed ones, which have none. "
         f"The labels cost {_percent(overhead.known)} of a call ({cost}); in turns with calls without labels the "
         f"difference was {overhead.measured:+.1%}.",
         COLUMNS
@@ -186,10 +186,6 @@ def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[st
         + (f" {FOLDED}" if by == "module" and not (asked and asked.unfolded) else ""),
     ]
     return remarks + [f"- {note}" for note in found.notes]
-
-
-def _times(count: int) -> str:
-    return many(count, "call")
 
 
 def _percent(value: float) -> str:

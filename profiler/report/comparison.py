@@ -14,7 +14,7 @@ from profiler.metrics import LATENCY, METRICS, Change
 from profiler.report.table import Table
 from profiler.results.statistics import relative_half_width
 from profiler.results.types import Results
-from profiler.units import significant
+from profiler.units import many, significant
 
 WORDS: tuple[Verdict, ...] = ("slower", "faster", "same", "unclear")
 GUIDE = "docs/comparing.md"
@@ -57,7 +57,7 @@ def headline(other: RunComparison) -> str:
         return f"No cell could be judged, of {len(other.cells)}."
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     smallest = detectable_text(other.called("unclear"))
-    return f"Of {_cells(judged)}: {', '.join(parts)}{f' ({smallest})' if smallest else ''}."
+    return f"Of {many(judged, 'cell')}: {', '.join(parts)}{f' ({smallest})' if smallest else ''}."
 
 
 def detectable_text(cells: list[CellComparison]) -> str:
@@ -170,10 +170,6 @@ def incomplete_text(other: RunComparison) -> list[str]:
             shown = ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
             lines.append(f"Only in {where}: {shown}.")
     return lines + other.notes
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'' if count == 1 else 's'}"
 
 
 SAME = 0.01  # memory and energy that differ by less are called the same

@@ -88,7 +88,7 @@ def _code(text: str) -> Markup:
 
 
 def _kind(text: str) -> Markup:
-    """The class of a figure that is doubtful or absent."""
+    """The class of a figure that is unstable or absent."""
     kind = text if text in ("failed", "skipped") else "unstable" if f" {UNSTABLE_MARK}" in text else ""
     return Markup(f' class="{kind}"') if kind else Markup("")
 

@@ -24,7 +24,7 @@ SHOWN = ("rtf", "latency", "memory")
 
 
 def machine_tables(runs: Sequence[Results], shown: Sequence[str] = SHOWN) -> list[Table]:
-    """The machines, then a table a figure and variant. Raises UserError for figures that are not known."""
+    """The machines, then one table per figure and variant. Raises UserError for figures that are not known."""
     for name in shown:
         if name not in KNOWN:
             raise UserError(f"There is no table of `{name}`.{did_you_mean(name, list(KNOWN))}")
@@ -60,7 +60,7 @@ def _groups(runs: Sequence[Results]) -> tuple[dict[tuple[str, str], Results], li
 
 
 def _about(groups: dict[tuple[str, str], Results], remarks: list[str]) -> Table:
-    """One row a machine: what it is, and what its reference workload gave."""
+    """One row per machine: what it is, and what its reference workload gave."""
     header = ["machine", "cores", "memory", "torch", "GFLOP/s", "GB/s", "run"]
     rows: dict[str, list[str]] = {}
     for (machine, variant), results in groups.items():

@@ -10,7 +10,7 @@ from profiler.metrics import LATENCY, PEAK
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.report.table import Table, stacked
+from profiler.report.table import Table, grid, stacked
 from profiler.results.runs import list_runs
 from profiler.results.store import read_results
 from profiler.results.types import Results
@@ -27,22 +27,16 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
     for variant in loaded.recipe.variants:
         recipe = loaded.by_variant[variant.name]
         forecast = _forecast(variant.name, recipe, earlier)
-        seconds = sorted({cell.seconds for cell in plan.cells})
-        batches = sorted({cell.batch_size for cell in plan.cells})
-        rows = []
-        for length in seconds:
-            row = [f"{length:g} s"]
-            for batch in batches:
-                cell = Cell(variant.name, length, batch)
-                if cell in plan.skipped:
-                    row.append("skipped")
-                    continue
-                row.append(_estimate(cell, forecast))
-                for number in range(recipe.measure.rounds):
-                    total += forecast.round_seconds(cell, number) or 0.0
-            rows.append(row)
+        cells = [Cell(variant.name, each.seconds, each.batch_size) for each in plan.cells]
+        texts = {
+            (cell.seconds, cell.batch_size): "skipped" if cell in plan.skipped else _estimate(cell, forecast)
+            for cell in cells
+        }
+        for cell in set(cells) - plan.skipped.keys():
+            for number in range(recipe.measure.rounds):
+                total += forecast.round_seconds(cell, number) or 0.0
         title = f"Plan - {len(plan.to_measure)} cells to measure"
-        by_variant[variant.name] = Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows)
+        by_variant[variant.name] = grid(title, texts)
     tables = stacked(by_variant, several=len(by_variant) > 1)
     if earlier is None:
         tables[-1].remarks.append(NO_RUN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tabulate import tabulate
@@ -30,6 +30,14 @@ class Table:
             in_list = remark.startswith("- ") and before.startswith("- ")
             text += f"\n{remark}" if in_list else f"\n\n{remark}"
         return text
+
+
+def grid(title: str, texts: Mapping[tuple[float, int], str]) -> Table:
+    """(seconds, batch size) -> text: rows are seconds, columns are batch sizes."""
+    batches = sorted({batch for _, batch in texts})
+    lengths = sorted({seconds for seconds, _ in texts})
+    rows = [[f"{length:g} s", *(texts.get((length, batch), "not yet") for batch in batches)] for length in lengths]
+    return Table(title, ["audio \\ batch", *map(str, batches)], rows)
 
 
 def metric_table(title: str, cells: Iterable[CellResult], metrics: Sequence[Metric]) -> Table:
@@ -68,7 +76,7 @@ def _remarks(tables: dict[str, Table]) -> list[str]:
     return found
 
 
-def turned(table: Table, corner: str) -> Table:
+def transposed(table: Table, corner: str) -> Table:
     """The same table with rows and columns exchanged."""
     columns = [list(column) for column in zip(table.header, *table.rows, strict=True)]
     columns[0][0] = corner

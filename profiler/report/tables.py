@@ -7,18 +7,18 @@ from functools import partial
 from typing import Any
 
 from profiler import messages
-from profiler.measure.fit import SurfaceFit, fit_durations, fit_surface
+from profiler.measure.fit import fit_durations, fit_surface
 from profiler.measure.passes import PASSES, Pass
 from profiler.measure.passes.time import CHUNKS
 from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
 from profiler.report.facts import name_of as _name
-from profiler.report.table import Table, metric_table, stacked
+from profiler.report.table import Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
 from profiler.report.variants import changes_table, parameter_table, side_by_side, size_table
-from profiler.results.metric import UNSTABLE_MARK, Metric
+from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
 from profiler.units import bytes_text, parse_bytes, significant
@@ -66,7 +66,10 @@ def _cells(results: Results, variant: str) -> list[CellResult]:
 
 def _grids(cells: list[CellResult], name: str) -> list[Table]:
     """The tables of one variant: rows are seconds, columns are batch sizes."""
-    tables = [_grid(f"{metric.heading} - {name}", cells, metric) for metric in grids_of(cells)]
+    tables = [
+        grid(f"{metric.heading} - {name}", {(c.seconds, c.batch_size): metric.cell_number(c) for c in cells})
+        for metric in grids_of(cells)
+    ]
     tables[0].remarks = remarks_on(cells)
     return tables
 
@@ -96,20 +99,6 @@ def _sizes(results: Results) -> list[Table]:
         sizes = size_table(f"{SIZE.title} - {_name(results, results.variants)}", results.models)
         tables += [sizes] if sizes else []
     return tables
-
-
-def _grid(title: str, cells: list[CellResult], metric: Metric) -> Table:
-    seconds = sorted({cell.seconds for cell in cells})
-    batches = sorted({cell.batch_size for cell in cells})
-    by_place = {(cell.seconds, cell.batch_size): cell for cell in cells}
-    rows = []
-    for length in seconds:
-        row = [f"{length:g} s"]
-        for batch in batches:
-            cell = by_place.get((length, batch))
-            row.append(metric.cell_number(cell) if cell else "not yet")
-        rows.append(row)
-    return Table(title, ["audio \\ batch", *(str(batch) for batch in batches)], rows)
 
 
 def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
@@ -204,7 +193,7 @@ MACS_PER_SECOND = METRICS["macs_per_second"]
 
 
 def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
-    """GMAC per second of audio by component, a column each cell of batch size 1 (or the smallest there is)."""
+    """GMAC per second of audio by component, one column per cell of batch size 1 (or the smallest there is)."""
     counted = [(cell, cell.operations) for cell in cells if cell.operations and len(cell.operations.components) > 1]
     if not counted:
         return None
@@ -239,11 +228,11 @@ def capacity_table(title: str, results: Results, cells: list[CellResult], asked:
     lengths = sorted({cell.seconds for cell in measured})
     batches = sorted({cell.batch_size for cell in measured})
     rows = [
-        [f"longest audio, batch {batch}", *(_longest(fit, size, batch, lengths[-1]) for _, size in sizes)]
+        [f"longest audio, batch {batch}", *(_fits(fit.longest(size, batch), lengths[-1], " s") for _, size in sizes)]
         for batch in batches
     ]
     rows += [
-        [f"largest batch, {length:g} s", *(_largest(fit, size, length, batches[-1]) for _, size in sizes)]
+        [f"largest batch, {length:g} s", *(_fits(fit.largest_batch(size, length), batches[-1]) for _, size in sizes)]
         for length in lengths
     ]
     remark = (
@@ -267,17 +256,9 @@ def _memory_sizes(results: Results, asked: str | int | None) -> list[tuple[str, 
     return sizes
 
 
-def _longest(fit: SurfaceFit, size: float, batch: int, measured: float) -> str:
-    value = fit.longest(size, batch)
+def _fits(value: float | None, measured: float, unit: str = "") -> str:
+    """What a fit says, marked where that lies far beyond what was measured."""
     if value is None:
         return "no limit seen"
-    far = FAR if value > BEYOND * measured else ""
-    return f"{significant(value, 2)} s{far}" if value > 0 else "does not fit"
-
-
-def _largest(fit: SurfaceFit, size: float, length: float, measured: int) -> str:
-    value = fit.largest_batch(size, length)
-    if value is None:
-        return "no limit seen"
-    far = FAR if value > BEYOND * measured else ""
-    return f"{value}{far}" if value > 0 else "does not fit"
+    shown = significant(value, 2) if isinstance(value, float) else str(value)
+    return f"{shown}{unit}{FAR if value > BEYOND * measured else ''}" if value > 0 else "does not fit"

@@ -13,6 +13,7 @@ from typing import Any
 
 from profiler.metrics import BATCH, DATASET_RTF, METRICS, PEAK, SIZE, accuracy_of, dataset_of
 from profiler.report.dataset import rate_text, rtf_text, wer_text, width_of
+from profiler.report.facts import recipe_name
 from profiler.report.table import Table
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult, ErrorRate, Results
@@ -54,7 +55,7 @@ def points_of(runs: Sequence[Results]) -> tuple[list[Point], str | None]:
     same_recipe = len({results.run.recipe for results in runs}) < len(runs)
     points = []
     for results in runs:
-        prefix = f"{results.run.id if same_recipe else _recipe(results)}: " if several else ""
+        prefix = f"{results.run.id if same_recipe else recipe_name(results)}: " if several else ""
         points += [_point(results, record.variant, prefix) for record in results.accuracy]
     common = _largest_common([point for point in points if point.wer])
     if common is None:
@@ -140,10 +141,6 @@ def plain_points(points: list[Point], error: str) -> list[dict[str, Any]]:
 def _error(point: Point, error: str) -> str:
     rate = point.error(error)
     return rate_text(rate) if rate else point.error_text
-
-
-def _recipe(results: Results) -> str:
-    return results.run.recipe.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".yaml")
 
 
 def _point(results: Results, variant: str, prefix: str) -> Point:

@@ -19,7 +19,7 @@ MEMORY = (
 
 
 def training_tables(results: Results, name: str) -> list[Table]:
-    """Time and memory by phase, a row each cell, and the phases over a data set; nothing in inference."""
+    """Time and memory by phase, one row per cell, and the phases over a data set; nothing in inference."""
     trained = [cell for cell in results.cells if cell.training]
     tables = []
     several = len(results.variants) > 1

@@ -1,10 +1,10 @@
-"""Models and variants in tables: parameters by component; a column each variant, with the ratio to the first; what each
-one changed."""
+"""Models and variants in tables: parameters by component; one column per variant, with its ratio to the first; and what
+each one changed."""
 
 from __future__ import annotations
 
 from profiler.metrics import PARAMETERS, SIZE
-from profiler.report.table import Table, turned
+from profiler.report.table import Table, transposed
 from profiler.results.metric import Metric
 from profiler.results.types import Model, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
@@ -30,7 +30,7 @@ def side_by_side(title: str, results: Results, metric: Metric) -> Table:
             row.append(shown + (_ratio(first, metric.value(results, variant, cell)) if variant != variants[0] else ""))
         rows.append(row)
     table = Table(title, ["audio x batch", *variants], rows)
-    return turned(table, "variant") if len(variants) > MOST_COLUMNS else table
+    return transposed(table, "variant") if len(variants) > MOST_COLUMNS else table
 
 
 def _ratio(first: float | None, here: float | None) -> str:
@@ -99,7 +99,7 @@ def _number(value: float | None) -> str:
 
 
 def size_table(title: str, models: list[Model]) -> Table | None:
-    """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, a column each variant."""
+    """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, one column per variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:
         return None
@@ -107,7 +107,7 @@ def size_table(title: str, models: list[Model]) -> Table | None:
     rows = [[name, *(_size(model.size_bytes.components.get(name)) for model in sized)] for name in names]
     rows.append(["total", *(_size(model.size_bytes.total) for model in sized)])
     table = Table(title, ["component", *(model.variant for model in sized)], rows)
-    return turned(table, "variant") if len(sized) > MOST_COLUMNS else table
+    return transposed(table, "variant") if len(sized) > MOST_COLUMNS else table
 
 
 def _size(count: int | None) -> str:
@@ -120,7 +120,7 @@ SHOWN_SHARED = 8
 
 
 def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
-    """One row a component, then the total; below, what is shared and so counted once."""
+    """One row per component, then the total; below, what is shared and so counted once."""
     total, details = parameters.total or 0, parameters.details
     names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []

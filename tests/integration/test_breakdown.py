@@ -13,6 +13,7 @@ import torch
 from profiler.audio import Speech
 from profiler.device import Device
 from profiler.measure.breakdown import find_parts, measure_breakdown
+from profiler.measure.breakdown.labels import LabelledCall
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
@@ -165,8 +166,9 @@ def automatic(model: Model, folder: Path) -> dict[str, dict[str, Any]]:
     parts = find_parts(model, {})
     assert parts is not None
     batch = Speech(tiny.SPEECH, model.rate).batch(0.5, 1, seed=0)
+    call = LabelledCall(model.run, model.prepare(batch), Device("cpu"), parts)
     with torch.no_grad():
-        found = measure_breakdown(model.run, model.prepare(batch), Device("cpu"), parts, batch.seconds_of_audio, folder)
+        found = measure_breakdown(call, batch.seconds_of_audio, folder)
     row = {row["name"]: row for row in found.model_dump()["labels"]}
     assert row["(whole call)"]["macs"] == sum(one["own_macs"] for name, one in row.items() if name != "(whole call)")
     assert row["(rest)"]["share"] < 0.6

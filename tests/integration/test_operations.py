@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from profiler.audio import Batch
-from profiler.measure.operations import count_operations
 from profiler.models.icefall.conformer import Conformer, Sizes
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
@@ -19,6 +18,7 @@ from profiler.recipe.load import load_recipe
 from profiler.results.types import Operations
 from tests.conftest import TinyModel
 from tests.helpers import tiny
+from tests.helpers.operations import count_operations
 
 RATE = 16000
 # Of 32 utterances of LibriSpeech test-clean, in samples; the sum of MACs over them is published for HuBERT-base.

@@ -11,7 +11,6 @@ import torch
 from profiler.audio import Speech
 from profiler.device import Device
 from profiler.errors import ModelError
-from profiler.measure.operations import count_operations
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
@@ -21,6 +20,7 @@ from profiler.results.types import PHASES
 from profiler.training.step import TrainingStep, begin_training, describe
 from tests.conftest import TinyModel
 from tests.helpers import tiny
+from tests.helpers.operations import count_operations
 from tests.helpers.shipped import ROWS
 
 SECONDS = 1.5

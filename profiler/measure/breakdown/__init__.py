@@ -8,11 +8,11 @@ and is part of the result. Labels are patterns of the recipe; without any, the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from profiler.device import Device
 from profiler.errors import UserError
@@ -21,7 +21,7 @@ from profiler.results.types import Breakdown, BreakdownFile, LabelOverhead, Part
 if TYPE_CHECKING:
     import torch
 
-    from profiler.measure.breakdown.labels import Chains, Patterns
+    from profiler.measure.breakdown.labels import Chains, LabelledCall, Patterns
     from profiler.measure.breakdown.timed import Timed
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
@@ -53,31 +53,17 @@ def spans_in_trace(model: Model, settings: Trace, step: TrainingStep | None = No
         yield
 
 
-def count_parts(
-    run: Callable[[Any], Any],
-    value: Any,
-    components: dict[str, torch.nn.Module],
-    chains: Chains,
-    step: TrainingStep | None = None,
-) -> Count:
+def count_parts(call: LabelledCall, components: dict[str, torch.nn.Module]) -> Count:
     """Count one call for both tables: by component, and by label, which methods of labelled modules belong to."""
     from profiler.measure.breakdown.watch import watching_methods
     from profiler.measure.operations.count import count_call
 
-    labelled = [chains.tree.modules[place] for place in chains.labelled_places]
-    return count_call(run, value, components, step, partial(watching_methods, labelled))
+    labelled = [call.chains.tree.modules[place] for place in call.chains.labelled_places]
+    return count_call(call.run, call.value, components, call.step, partial(watching_methods, labelled))
 
 
 def measure_breakdown(
-    run: Callable[[Any], Any],
-    value: Any,
-    device: Device,
-    chains: Chains,
-    seconds_of_audio: float,
-    folder: Path,
-    count: bool | Count = True,
-    steps: int = 1,
-    step: TrainingStep | None = None,
+    call: LabelledCall, seconds_of_audio: float, folder: Path, count: bool | Count = True, steps: int = 1
 ) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
@@ -89,9 +75,9 @@ def measure_breakdown(
     from profiler.measure.breakdown.timed import time_parts
 
     notes: list[str] = []
-    timed = time_parts(run, value, device, chains, steps, step)
-    profiled = profile_parts(run, value, device, chains, steps, step)
-    counted = _counted(run, value, chains, notes, step) if count is True else count or None
+    chains, training = call.chains, call.step is not None
+    timed, profiled = time_parts(call, steps), profile_parts(call, steps)
+    counted = _counted(call, notes) if count is True else count or None
     wall = sum(timed.labelled_ns) / timed.calls / 1e9
     whole = Rows(chains, timed.tally.sums, timed.calls, wall, seconds_of_audio, profiled.memory, counted)
     phases = [whole]
@@ -128,19 +114,17 @@ def measure_breakdown(
             labelled_s=[took / 1e9 for took in timed.labelled_ns],
             bare_s=[took / 1e9 for took in timed.bare_ns],
             module_calls=timed.module_calls,
-            backward_steps=timed.steps if step is not None else None,
-            backward_hook_s=timed.step_ns / 1e9 if step is not None else None,
+            backward_steps=timed.steps if training else None,
+            backward_hook_s=timed.step_ns / 1e9 if training else None,
         ),
         file=FILE,
-        notes=notes + _notes(chains, timed, device),
+        notes=notes + _notes(chains, timed, call.device),
     )
 
 
-def _counted(
-    run: Callable[[Any], Any], value: Any, chains: Chains, notes: list[str], step: TrainingStep | None
-) -> Count | None:
+def _counted(call: LabelledCall, notes: list[str]) -> Count | None:
     try:
-        return count_parts(run, value, {}, chains, step)
+        return count_parts(call, {})
     except (MemoryError, KeyboardInterrupt, UserError):
         raise
     except Exception as error:  # whatever a model does that the counter cannot follow

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from profiler.device import Device
 from profiler.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
     from profiler.models.model import Model
+    from profiler.training.step import TrainingStep
 
 
 ROOT = "(model)"
@@ -227,3 +229,14 @@ class Chains:
     def at_work(self, stack: tuple[int, ...]) -> list[int]:
         """The parts at work while these modules are being called, each inside the one before."""
         return list(dict.fromkeys(part for place in stack for part in self.of[place]))
+
+
+@dataclass(frozen=True)
+class LabelledCall:
+    """One call to be broken down: what is run on what, and the parts of the model that may be at work."""
+
+    run: Callable[[Any], Any]
+    value: Any
+    device: Device
+    chains: Chains
+    step: TrainingStep | None = None  # in training

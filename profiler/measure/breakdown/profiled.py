@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import bisect
 import gc
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.measure.autograd import Done
-from profiler.measure.breakdown.labels import Chains
-from profiler.measure.breakdown.watch import OUTSIDE, Entry, Kind, Parts, Tally, spans, watching_step
+from profiler.measure.breakdown.labels import Chains, LabelledCall
+from profiler.measure.breakdown.watch import OUTSIDE, Entry, Kind, Parts, Tally, spans, wall, watching_step
 from profiler.measure.passes.memory import new_threads_recorded
 
 if TYPE_CHECKING:
@@ -57,35 +56,21 @@ class Profiled:
     operators: dict[str, Operator] = field(default_factory=dict)
 
 
-def profile_parts(
-    run: Callable[[Any], Any],
-    value: Any,
-    device: Device,
-    chains: Chains,
-    least: int = 1,
-    step: TrainingStep | None = None,
-) -> Profiled:
-    """One recording a call, at least so many, until half a second is spent."""
+def profile_parts(call: LabelledCall, least: int = 1) -> Profiled:
+    """One recording per call, at least so many, until half a second is spent."""
     found = Profiled()
     while found.calls < least or (found.wall_ns < SECONDS * 1e9 and found.calls < MOST):
         steps: list[Parts] = []
-        took, recording = _record(run, value, device, chains, step, steps)
+        took, recording = _record(call, steps)
         found.calls += 1
         found.wall_ns += took
         events = [_Event.read(event) for event in recording.kineto_results.events()]
-        _add_memory(found, events, device, chains, steps)
+        _add_memory(found, events, call.device, call.chains, steps)
         _add_operators(found, events)
     return found
 
 
-def _record(
-    run: Callable[[Any], Any],
-    value: Any,
-    device: Device,
-    chains: Chains,
-    step: TrainingStep | None,
-    steps: list[Parts],
-) -> tuple[int, Any]:
+def _record(call: LabelledCall, steps: list[Parts]) -> tuple[int, Any]:
     """Each call of a module is a span; so is each step of the backward pass, numbered as in `steps`."""
     from torch.autograd.profiler import profile, record_function
 
@@ -106,16 +91,13 @@ def _record(
         return lambda: span.__exit__(None, None, None)
 
     gc.collect()
-    on_device = device.kind if device.kind == "cuda" else None
+    on_device = call.device.kind if call.device.kind == "cuda" else None
     with (
         profile(profile_memory=True, use_device=on_device) as recording,
         new_threads_recorded(),
-        watching_step(chains, enter, leave, step, backward),
+        watching_step(call.chains, enter, leave, call.step, backward),
     ):
-        start = time.perf_counter_ns()
-        run(value)
-        device.synchronize()
-        took = time.perf_counter_ns() - start
+        took = wall(call)
     return took, recording
 
 

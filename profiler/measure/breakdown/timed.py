@@ -6,17 +6,15 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from profiler.device import Device
 from profiler.measure.autograd import Followed
-from profiler.measure.breakdown.labels import Chains
-from profiler.measure.breakdown.watch import BackwardTally, Entry, Kind, Tally, follow_parts, watching_step
+from profiler.measure.breakdown.labels import Chains, LabelledCall
+from profiler.measure.breakdown.watch import BackwardTally, Entry, Kind, Tally, follow_parts, wall, watching_step
 
 if TYPE_CHECKING:
-    from profiler.training.step import TrainingStep
+    pass
 
 SECONDS = 0.5
 LEAST, MOST = 2, 10  # turns
@@ -51,18 +49,11 @@ class Timed:
         return added / max(1, statistics.median(self.bare_ns))
 
 
-def time_parts(
-    run: Callable[[Any], Any],
-    value: Any,
-    device: Device,
-    chains: Chains,
-    least: int = LEAST,
-    step: TrainingStep | None = None,
-) -> Timed:
+def time_parts(call: LabelledCall, least: int = LEAST) -> Timed:
     """Calls with labels, at least so many, in turns with bare ones as long as that tells what the labels cost."""
-    tally = Tally(chains)
-    wait = device.synchronize if device.kind != "cpu" else None
-    backward = BackwardTally(chains, wait) if step is not None else None
+    tally, step = Tally(call.chains), call.step
+    wait = call.device.synchronize if call.device.kind != "cpu" else None
+    backward = BackwardTally(call.chains, wait) if step is not None else None
     labelled_ns: list[int] = []
     bare_ns: list[int] = []
     optimizer_ns: list[float] = []
@@ -72,14 +63,14 @@ def time_parts(
         if not turn and len(labelled_ns) >= least:
             break
         if turn and not len(bare_ns) % 2:
-            bare_ns.append(wall(run, value, device))
+            bare_ns.append(wall(call))
             turn = False
         if step is not None:
             step.forget()
-        took, logs, followed = labelled_call(run, value, device, chains, step, backward)
+        took, logs, followed = labelled_call(call, backward)
         labelled_ns.append(took)
         if turn:
-            bare_ns.append(wall(run, value, device))
+            bare_ns.append(wall(call))
         if step is not None:
             if backward is not None:
                 backward.add_up()
@@ -89,42 +80,29 @@ def time_parts(
         for log in logs.values():
             entries += len(log)
             tally.add(log)
-    calls = entries // 2 // len(labelled_ns)
     return Timed(
         tally,
         len(labelled_ns),
         labelled_ns,
         bare_ns,
-        calls,
-        _hook_ns(device, chains, step),
+        entries // 2 // len(labelled_ns),
+        _hook_ns(call),
         threads,
         backward,
         steps,
-        _step_ns(chains) if step is not None else 0.0,
+        _step_ns(call.chains) if step is not None else 0.0,
         statistics.fmean(optimizer_ns) if optimizer_ns else 0.0,
     )
 
 
-def wall(run: Callable[[Any], Any], value: Any, device: Device) -> int:
-    device.synchronize()
-    start = time.perf_counter_ns()
-    run(value)
-    device.synchronize()
-    return time.perf_counter_ns() - start
-
-
 def labelled_call(
-    run: Callable[[Any], Any],
-    value: Any,
-    device: Device,
-    chains: Chains,
-    step: TrainingStep | None = None,
-    backward: BackwardTally | None = None,
+    call: LabelledCall, backward: BackwardTally | None = None
 ) -> tuple[int, dict[int, list[Entry]], Followed | None]:
     """Wall time of the call, and its log in each thread. The clock is read last on the way in, first on the way out."""
     logs: dict[int, list[Entry]] = defaultdict(list)
     clock, thread = time.perf_counter_ns, threading.get_ident
-    wait = device.synchronize if device.kind != "cpu" else None
+    wait = call.device.synchronize if call.device.kind != "cpu" else None
+    at_work = backward.at_work if backward is not None else None
 
     def enter(place: int, kind: Kind) -> None:
         log = logs[thread()]
@@ -137,12 +115,12 @@ def labelled_call(
             wait()
         logs[thread()].append(Entry(clock()))
 
-    with watching_step(chains, enter, leave, step, backward.at_work if backward is not None else None) as followed:
-        took = wall(run, value, device)
+    with watching_step(call.chains, enter, leave, call.step, at_work) as followed:
+        took = wall(call)
     return took, logs, followed
 
 
-def _hook_ns(device: Device, chains: Chains, step: TrainingStep | None) -> float:
+def _hook_ns(call: LabelledCall) -> float:
     """What the hooks cost at one call of a module: calls of one that does nothing, with hooks and without."""
     import torch
 
@@ -152,11 +130,9 @@ def _hook_ns(device: Device, chains: Chains, step: TrainingStep | None) -> float
         for _ in range(TRIALS):
             nothing(value)
 
-    tally = BackwardTally(chains) if step is not None else None
-    turns = [
-        (labelled_call(calls, None, device, chains, step, tally)[0], wall(calls, None, device))
-        for _ in range(TRIAL_TURNS)
-    ]
+    empty = replace(call, run=calls, value=None)
+    tally = BackwardTally(call.chains) if call.step is not None else None
+    turns = [(labelled_call(empty, tally)[0], wall(empty)) for _ in range(TRIAL_TURNS)]
     return max(0, min(turn[0] for turn in turns) - min(turn[1] for turn in turns)) / TRIALS
 
 

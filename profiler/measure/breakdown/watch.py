@@ -19,7 +19,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from profiler.measure.autograd import Done, Followed, Stack
-from profiler.measure.breakdown.labels import Chains, Tree
+from profiler.measure.breakdown.labels import Chains, LabelledCall, Tree
 
 if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
@@ -132,7 +132,7 @@ class _Open:
 
 
 class Tally:
-    """Adds up logs, one a thread and a call."""
+    """Adds up logs, one per thread and call."""
 
     def __init__(self, chains: Chains, closed: Closed | None = None) -> None:
         self.chains = chains
@@ -227,7 +227,7 @@ def follow_parts(chains: Chains, at_work: Callable[[Parts], Done]) -> Followed:
 
 
 class BackwardTally:
-    """Total and own time by part in nanoseconds, over all backward passes so far; `calls` is the steps of autograd."""
+    """Total and self time by part in nanoseconds, over all backward passes so far; `calls` is the steps of autograd."""
 
     def __init__(self, chains: Chains, wait: Callable[[], None] | None = None) -> None:
         self.chains = chains
@@ -274,3 +274,12 @@ def spans(started: list[tuple[int, int, Parts]], closed: Callable[[int, int, int
         last = end
     for part, start in since.items():
         closed(part, start, last)
+
+
+def wall(call: LabelledCall) -> int:
+    """Nanoseconds of the call as it is."""
+    call.device.synchronize()
+    start = time.perf_counter_ns()
+    call.run(call.value)
+    call.device.synchronize()
+    return time.perf_counter_ns() - start

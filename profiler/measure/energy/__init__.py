@@ -1,7 +1,7 @@
 """Energy: joules per call, from a counter of this machine or from watts that the user read elsewhere.
 
-find_sensor -> a Sensor:     measure_energy, a pass of its own | sensor.py, rapl.py, zeus_sensors.py, windows.py
-            -> GivenPower:   energy_from_watts, no pass        | given.py
+find_sensor -> a Sensor:     measure_energy, in the pass itself | sensor.py, rapl.py, zeus_sensors.py
+            -> GivenPower:   energy_from_watts, no pass          | given.py
             -> Unavailable:  why, and what to do; never a zero
 """
 
@@ -13,10 +13,9 @@ from profiler.errors import UserError
 from profiler.measure.energy.given import energy_from_watts, given_powertop, given_watts
 from profiler.measure.energy.rapl import POWERCAP, find_rapl
 from profiler.measure.energy.sensor import GIVE_WATTS, GivenPower, Sensor, Unavailable
-from profiler.measure.energy.windows import measure_energy
 from profiler.measure.energy.zeus_sensors import find_gpu, find_jetson, is_jetson
 
-__all__ = ["GivenPower", "Sensor", "Unavailable", "energy_from_watts", "find_sensor", "measure_energy"]
+__all__ = ["GivenPower", "Sensor", "Unavailable", "energy_from_watts", "find_sensor"]
 
 
 def find_sensor(

@@ -19,6 +19,7 @@ from profiler.measure.latency import RoundSize, Timing
 from profiler.results.metric import Metric
 
 if TYPE_CHECKING:
+    from profiler.measure.breakdown.labels import Chains, LabelledCall
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Recipe, Trace
@@ -69,7 +70,13 @@ class Work:
         parts, components = find_parts(self.model, self.trace.labels), self.model.components
         if parts is None:
             return count_call(self.run, self.inputs[0], components, self.step)
-        return count_parts(self.run, self.inputs[0], components, parts, self.step)
+        return count_parts(self.labelled(parts), components)
+
+    def labelled(self, parts: Chains) -> LabelledCall:
+        """One call, to be broken down by these parts."""
+        from profiler.measure.breakdown.labels import LabelledCall
+
+        return LabelledCall(self.run, self.inputs[0], self.device, parts, self.step)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         if work.counted:
             with contextlib.suppress(Exception):  # the operations pass said why
                 count = work.count
-        where = work.seconds_of_audio, work.folder / work.place
-        found = measure_breakdown(work.run, work.inputs[0], work.device, parts, *where, count, steps, work.step)
+        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, work.folder / work.place, count, steps)
         found.file = f"{work.place}/{found.file}"
         return found
 

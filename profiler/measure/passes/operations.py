@@ -1,4 +1,4 @@
-"""The operations pass: multiply-accumulates of a call, counted under measure/operations/."""
+"""The operations pass: multiply-accumulates of a call, by component and by operator; counted in measure/operations/."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from profiler.measure.operations import FLOPS_PER_MAC
+from profiler.measure.parameters import REST
 from profiler.measure.passes.base import Absent, Pass, Work
 from profiler.results.metric import HIGHER, Metric, detail, follow, of
 from profiler.results.types import CellResult, Operations
-from profiler.units import significant
+from profiler.units import many, significant
 
 if TYPE_CHECKING:
+    import torch
+
+    from profiler.measure.operations.count import Count
     from profiler.recipe.schema import Recipe
 
+CONVENTION = (
+    "1 MAC = 1 multiply-accumulate = 2 FLOPs. Counted are matrix products, convolutions, attention (in full, masked "
+    "positions included), recurrent layers and Fourier transforms (n complex points: 2.5 n log2 n MACs, real points "
+    "half of that); padding counts as it is computed. Not counted are elementwise operators, normalisation, softmax, "
+    "pooling, interpolation, lookups, sorting and copies."
+)
 ABOVE_PEAK = (
     "More than the peak cannot be: something disturbed the reference workload, so take no share of this run at its "
     "word. int8 and half precision alone may pass it, which is that of float32."
@@ -48,8 +59,6 @@ class OperationsPass(Pass[Operations, Operations]):
         return recipe.measure.operations
 
     def measure(self, work: Work) -> Operations | Absent:
-        from profiler.measure.operations import by_component
-
         try:
             return by_component(work.count, work.model.components, work.seconds_of_audio)
         except (MemoryError, KeyboardInterrupt):
@@ -75,3 +84,26 @@ class OperationsPass(Pass[Operations, Operations]):
 
 
 PASS = OperationsPass()
+
+
+def by_component(count: Count, components: dict[str, torch.nn.Module], seconds_of_audio: float) -> Operations:
+    """`seconds_of_audio` is that of the whole batch. A multiplication goes to the component that owns its weights; one
+    without weights, as in attention, to the innermost component at work; else to `other`. Of a training step, what the
+    backward pass computes belongs to whom the forward pass computed for.
+    """
+    macs, operators = count.by_component, count.by_operator
+    zeros = [name for name in components if name in count.with_weights & count.called and not macs[name]]
+    total = operators.total()
+    uncounted = [f"{name} ({many(calls, 'call')})" for name, calls in count.unknown.most_common()]
+    for name in zeros if total else [*zeros, "the whole call"]:
+        uncounted.append(f"{name}: 0, for torch saw nothing in it that the convention counts")
+    return Operations(
+        macs=total,
+        components={name: macs[name] for name in (*components, REST) if macs[name] or name in zeros},
+        per_second=total / seconds_of_audio,
+        uncounted=uncounted,
+        by_operator=dict(operators.most_common()),
+        bytes_moved=count.bytes_moved,
+        flops=FLOPS_PER_MAC * total,
+        convention=CONVENTION,
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import ModelError, UserError, did_you_mean
+from profiler.models.model import refuse_unknown
 from profiler.models.reasons import reason
 from profiler.yaml_values import nest
 
@@ -86,10 +87,7 @@ def describe(folder: Path, overrides: dict[str, Any]) -> Description:
     """Read config.yaml, put the overrides in and check the names of all parts. Imports no model library."""
     config = _read(folder / FILE)
     changes = _nested(overrides)
-    for key in changes:
-        known = sorted({*config, *_known_keys()})
-        if key not in known:
-            raise ModelError(f"pretrained_model.overrides: {folder / FILE} has no `{key}`.{did_you_mean(key, known)}")
+    refuse_unknown(changes, sorted({*config, *_known_keys()}), str(folder / FILE))
     given = {key: _number(key, changes.pop(key)) for key in SEARCH if key in changes}
     search = {key: value for key, value in SEARCH.items() if key not in ("beam_size", "ctc_weight")} | given
     for kind in PARTS:  # another part does not take the arguments of the one that it replaces

@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import ModelError, did_you_mean
+from profiler.errors import ModelError
 from profiler.models.formats import Found, Named
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_unknown
 
 if TYPE_CHECKING:
     import torch
@@ -80,12 +80,6 @@ def make_filterbank(
     return Filterbank(mels, window_ms, shift_ms, deltas, normalize, rate)
 
 
-def frames_of(samples: int, window_ms: float = 25.0, shift_ms: float = 10.0, rate: int = RATE) -> int:
-    """How many frames `make_filterbank` gives for so many samples: only whole windows count."""
-    window, shift = samples_in(window_ms, rate), samples_in(shift_ms, rate)
-    return 0 if samples < window else 1 + (samples - window) // shift
-
-
 def lengths_where_padded(batch: Batch) -> Any:
     """The rows' lengths in samples as a tensor; None where no row is padded."""
     import torch
@@ -96,10 +90,7 @@ def lengths_where_padded(batch: Batch) -> Any:
 
 def checked(overrides: dict[str, Any]) -> dict[str, Any]:
     """The settings of the features, as the recipe changes them; one sentence about what cannot be."""
-    for name in overrides:
-        if name not in DEFAULTS:
-            known = did_you_mean(name, sorted(DEFAULTS))
-            raise ModelError(f"pretrained_model.overrides: LogMel has no `{name}`.{known}")
+    refuse_unknown(overrides, sorted(DEFAULTS), "LogMel")
     wanted = {**DEFAULTS, **overrides}
     for name in ("window_ms", "shift_ms"):
         value = wanted[name]

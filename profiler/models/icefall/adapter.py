@@ -12,9 +12,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import ModelError, did_you_mean
+from profiler.errors import ModelError
 from profiler.models.formats import Named
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_unknown
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -96,11 +96,8 @@ def _sizes(overrides: dict[str, Any]) -> Sizes:
     from profiler.models.icefall.conformer import Sizes
 
     known = {each.name: each.default for each in dataclasses.fields(Sizes)}
+    refuse_unknown(overrides, known, "ConformerTransducer")
     for name, value in overrides.items():
-        if name not in known:
-            raise ModelError(
-                f"pretrained_model.overrides: ConformerTransducer has no `{name}`.{did_you_mean(name, list(known))}"
-            )
         least = LEAST.get(name, 1)
         number = isinstance(value, type(known[name])) or (isinstance(value, int) and name == "dropout")
         if isinstance(value, bool) or not number or value < least or (name == "dropout" and value >= 1):

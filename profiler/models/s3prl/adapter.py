@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import ModelError, did_you_mean
 from profiler.models.features.adapter import checked, lengths_where_padded, make_filterbank
 from profiler.models.formats import HUB_ID, Found, looks_like_a_path
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_unknown
 from profiler.models.reasons import reason
 
 if TYPE_CHECKING:
@@ -248,10 +248,7 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
         if transformer.get(name):
             raise ModelError(f"{source}: {name} is not served here; Mockingjay and TERA are trained without it")
     known = {field.name: field.type for field in fields(Sizes)}
-    for name in overrides:
-        if name not in known:
-            hint = did_you_mean(name, sorted(known))
-            raise ModelError(f"pretrained_model.overrides: {source} has no `{name}`.{hint}")
+    refuse_unknown(overrides, sorted(known), source)
     given = {name: value for name, value in transformer.items() if name in known}
     given |= {"sequence_length": task.get("sequence_length", 0), "input_dim": _input_dim(config["audio"]), **overrides}
     for field in fields(Sizes):

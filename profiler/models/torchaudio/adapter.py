@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from profiler.errors import ModelError, did_you_mean
 from profiler.models import hub
 from profiler.models.formats import Found
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, refuse_unknown
 from profiler.models.reasons import reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
@@ -36,43 +36,23 @@ STREAMING = "RNNTStreaming"
 
 # Class of a bundle -> the names that torchaudio.pipelines has of it.
 BUNDLES = {
-    "Wav2Vec2Bundle": (
-        "HUBERT_BASE",
-        "HUBERT_LARGE",
-        "HUBERT_XLARGE",
-        "WAV2VEC2_BASE",
-        "WAV2VEC2_LARGE",
-        "WAV2VEC2_LARGE_LV60K",
-        "WAV2VEC2_XLSR53",
-        "WAV2VEC2_XLSR_1B",
-        "WAV2VEC2_XLSR_2B",
-        "WAV2VEC2_XLSR_300M",
-        "WAVLM_BASE",
-        "WAVLM_BASE_PLUS",
-        "WAVLM_LARGE",
-    ),
-    "Wav2Vec2ASRBundle": (
-        "HUBERT_ASR_LARGE",
-        "HUBERT_ASR_XLARGE",
-        "MMS_FA",
-        "VOXPOPULI_ASR_BASE_10K_DE",
-        "VOXPOPULI_ASR_BASE_10K_EN",
-        "VOXPOPULI_ASR_BASE_10K_ES",
-        "VOXPOPULI_ASR_BASE_10K_FR",
-        "VOXPOPULI_ASR_BASE_10K_IT",
-        "WAV2VEC2_ASR_BASE_100H",
-        "WAV2VEC2_ASR_BASE_10M",
-        "WAV2VEC2_ASR_BASE_960H",
-        "WAV2VEC2_ASR_LARGE_100H",
-        "WAV2VEC2_ASR_LARGE_10M",
-        "WAV2VEC2_ASR_LARGE_960H",
-        "WAV2VEC2_ASR_LARGE_LV60K_100H",
-        "WAV2VEC2_ASR_LARGE_LV60K_10M",
-        "WAV2VEC2_ASR_LARGE_LV60K_960H",
-    ),
-    "RNNTBundle": ("EMFORMER_RNNT_BASE_LIBRISPEECH",),
+    "Wav2Vec2Bundle": """
+        HUBERT_BASE HUBERT_LARGE HUBERT_XLARGE
+        WAV2VEC2_BASE WAV2VEC2_LARGE WAV2VEC2_LARGE_LV60K
+        WAV2VEC2_XLSR53 WAV2VEC2_XLSR_1B WAV2VEC2_XLSR_2B WAV2VEC2_XLSR_300M
+        WAVLM_BASE WAVLM_BASE_PLUS WAVLM_LARGE
+    """,
+    "Wav2Vec2ASRBundle": """
+        HUBERT_ASR_LARGE HUBERT_ASR_XLARGE MMS_FA
+        VOXPOPULI_ASR_BASE_10K_DE VOXPOPULI_ASR_BASE_10K_EN VOXPOPULI_ASR_BASE_10K_ES VOXPOPULI_ASR_BASE_10K_FR
+        VOXPOPULI_ASR_BASE_10K_IT
+        WAV2VEC2_ASR_BASE_100H WAV2VEC2_ASR_BASE_10M WAV2VEC2_ASR_BASE_960H
+        WAV2VEC2_ASR_LARGE_100H WAV2VEC2_ASR_LARGE_10M WAV2VEC2_ASR_LARGE_960H
+        WAV2VEC2_ASR_LARGE_LV60K_100H WAV2VEC2_ASR_LARGE_LV60K_10M WAV2VEC2_ASR_LARGE_LV60K_960H
+    """,
+    "RNNTBundle": "EMFORMER_RNNT_BASE_LIBRISPEECH",
 }
-CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names}
+CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names.split()}
 # Interface -> the class of bundle that it takes; Bundle takes any.
 INTERFACES = {"Bundle": None, **{kind: kind for kind in BUNDLES}, STREAMING: "RNNTBundle"}
 
@@ -150,7 +130,9 @@ def _load(request: ModelRequest, pretrained: bool) -> Model:
             from profiler.models.torchaudio import transducer
 
             return transducer.load(request, pretrained)
-        bundle = _with_overrides(the_bundle(request.source), request)
+        bundle = the_bundle(request.source)
+        refuse_unknown(request.overrides, bundle._params, request.source)
+        bundle = dataclasses.replace(bundle, _params={**bundle._params, **request.overrides})
         return _wrap(_network(bundle, pretrained), bundle, request)
     except (ModelError, MemoryError):
         raise
@@ -163,19 +145,6 @@ def _reason(error: Exception) -> str:
     if "size mismatch" in str(error) or "in state_dict" in str(error):
         return "the saved weights have other sizes than its parameters; overrides of sizes need weights: random"
     return reason(error)
-
-
-def _with_overrides(bundle: Any, request: ModelRequest) -> Any:
-    refuse_unknown(request, list(bundle._params))
-    return dataclasses.replace(bundle, _params={**bundle._params, **request.overrides})
-
-
-def refuse_unknown(request: ModelRequest, known: list[str]) -> None:
-    for name in request.overrides:
-        if name not in known:
-            raise ModelError(
-                f"pretrained_model.overrides: {request.source} has no parameter `{name}`.{did_you_mean(name, known)}"
-            )
 
 
 def _network(bundle: Any, pretrained: bool) -> Any:

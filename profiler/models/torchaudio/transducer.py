@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from profiler.errors import ModelError
-from profiler.models.model import Chunks, Model, ModelRequest
+from profiler.models.model import Chunks, Model, ModelRequest, refuse_unknown
 from profiler.models.placeholder_tokens import PlaceholderTokens
-from profiler.models.torchaudio.adapter import STREAMING, refuse_unknown, the_bundle
+from profiler.models.torchaudio.adapter import STREAMING, the_bundle
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -44,7 +44,7 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
 
     bundle = the_bundle(request.source)
     params = _parameters(bundle)
-    refuse_unknown(request, [*params, BEAM_WIDTH])
+    refuse_unknown(request.overrides, [*params, BEAM_WIDTH], request.source)
     params |= {name: value for name, value in request.overrides.items() if name != BEAM_WIDTH}
     beam = request.overrides.get(BEAM_WIDTH, DEFAULT_BEAM)
     if not isinstance(beam, int) or isinstance(beam, bool) or not 0 < beam < params["num_symbols"]:
@@ -88,18 +88,18 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     ahead = bundle.right_context_length * bundle.hop_length
     chunks = Chunks(step / bundle.sample_rate, ahead / bundle.sample_rate)
 
-    def listen(rows: list[Any]) -> list[str]:
+    def transcribe_chunks(rows: list[Any]) -> list[str]:
         (row,) = rows
         begin(len(row), math.ceil(len(row) / step))
-        state, hypotheses, heard = None, None, ""
+        state, hypotheses, said = None, None, ""
         for start in range(0, len(row), step):
             before = time.perf_counter()
             piece = row[start : start + step + ahead].to(request.device)
             piece = torch.nn.functional.pad(piece, (0, step + ahead - len(piece)))
             hypotheses, state = search.infer(*features(piece), beam, state=state, hypothesis=hypotheses)
-            heard = text(hypotheses[0][0])
+            said = text(hypotheses[0][0])
             chunks.times.append(time.perf_counter() - before)
-        return [heard]
+        return [said]
 
     def transducer(settings: Training) -> Task:
         from profiler.training import tasks
@@ -118,7 +118,7 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     return Model(
         search,
         prepare,
-        listen if streaming else recognise,
+        transcribe_chunks if streaming else recognise,
         "text",
         int(bundle.sample_rate),
         dict(search.model.named_children()),

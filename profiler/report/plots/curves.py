@@ -1,7 +1,7 @@
 """A figure of each cell as curves, over durations or over batch sizes, with intervals; for one variant or several.
 
 One variant: a curve for each batch size (or duration). Several: a panel for each, with a curve a variant. A hollow
-marker is a figure that is not stable.
+marker is an unstable figure.
 """
 
 from __future__ import annotations

@@ -17,12 +17,13 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.measure.breakdown import count_parts, find_parts, measure_breakdown
-from profiler.measure.breakdown.labels import Chains
+from profiler.measure.breakdown.labels import Chains, LabelledCall
 from profiler.measure.breakdown.rows import Rows
 from profiler.measure.breakdown.watch import BackwardTally, Sums, watching, watching_step
-from profiler.measure.operations import by_component, count_operations
 from profiler.measure.passes.memory import tensor_peak
+from profiler.measure.passes.operations import by_component
 from profiler.models.model import Model
+from tests.helpers.operations import count_operations
 
 KB = 1024
 SECONDS_OF_AUDIO = 2.0
@@ -120,7 +121,9 @@ def measured(
     parts = parts_of(module, labels, **more)
     value = torch.ones(1, 4) if value is None else value
     with torch.no_grad():
-        return measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, folder).model_dump()
+        return measure_breakdown(
+            LabelledCall(module, value, Device("cpu"), parts), SECONDS_OF_AUDIO, folder
+        ).model_dump()
 
 
 def rows(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -300,8 +303,9 @@ def test_one_count_serves_the_tables_by_component_and_by_label(tmp_path: Path) -
     components = {"body": module.body, "head": module.head}
     product, scores = 5 * 8 * 8, 5 * 8 * 5
     with torch.no_grad():
-        count = count_parts(module, value, components, parts)
-        found = measure_breakdown(module, value, Device("cpu"), parts, SECONDS_OF_AUDIO, tmp_path, count)
+        call = LabelledCall(module, value, Device("cpu"), parts)
+        count = count_parts(call, components)
+        found = measure_breakdown(call, SECONDS_OF_AUDIO, tmp_path, count)
     component, label = by_component(count, components, SECONDS_OF_AUDIO), rows(found.model_dump())
     assert component == count_operations(module, value, components, SECONDS_OF_AUDIO)
     assert component.components == {"body": 4 * product, "head": 2 * product, "other": 2 * scores}
@@ -481,7 +485,7 @@ def test_operations_of_the_backward_phase_are_of_the_same_count_by_component_and
         step.told(loss)
         loss.backward()
 
-    count = count_parts(train, value, components, parts, step)  # type: ignore[arg-type]
+    count = count_parts(LabelledCall(train, value, Device("cpu"), parts, step), components)  # type: ignore[arg-type]
     sums = [Sums() for _ in range(len(parts))]
     phases = [Rows(parts, sums, 1, 1.0, 1.0, count=count, phase=phase) for phase in ("forward", "backward")]
     forward, backward = ({row.name: row.own_macs for row in phase.labels()} for phase in phases)

@@ -12,10 +12,10 @@ import pytest
 
 from profiler.device import Device
 from profiler.errors import UserError
-from profiler.measure.energy import GivenPower, Unavailable, energy_from_watts, find_sensor, measure_energy
+from profiler.measure.energy import GivenPower, Unavailable, energy_from_watts, find_sensor
 from profiler.measure.energy.rapl import RaplSensor
 from profiler.measure.energy.sensor import SensorError
-from profiler.measure.energy.windows import _read_often
+from profiler.measure.passes.energy import _read_often, measure_energy
 from profiler.results.types import Energy
 from tests.unit.measure.powercap import RANGE_UJ, Machine
 

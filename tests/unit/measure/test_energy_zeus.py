@@ -13,9 +13,10 @@ import pytest
 
 from profiler.device import Device
 from profiler.measure import energy
-from profiler.measure.energy import Unavailable, find_sensor, measure_energy, zeus_sensors
+from profiler.measure.energy import Unavailable, find_sensor, zeus_sensors
 from profiler.measure.energy.sensor import SensorError
 from profiler.measure.energy.zeus_sensors import GpuSensor, JetsonSensor
+from profiler.measure.passes.energy import measure_energy
 from profiler.results.types import Energy
 from tests.unit.measure.powercap import Machine
 

@@ -14,10 +14,11 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils import flop_counter
 
-from profiler.measure.operations import CONVENTION, count_operations
 from profiler.measure.operations.formulas import FORMULAS, INSTEAD_OF_TORCHS, SAME_AS
 from profiler.measure.operations.uncounted import FREE
+from profiler.measure.passes.operations import CONVENTION
 from profiler.results.types import Operations
+from tests.helpers.operations import count_operations
 
 BATCH, TIME, WIDTH = 2, 7, 8
 VECTORS = BATCH * TIME

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from profiler.measure.operations import count_operations
+from tests.helpers.operations import count_operations
 
 
 def backward_macs(compute: Callable[[Any], Any], value: torch.Tensor) -> tuple[int, list[str]]:
