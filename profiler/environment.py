@@ -264,15 +264,17 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def worker_environment(threads: int) -> dict[str, str]:
-    """The environment of a worker process."""
+def worker_environment(threads: int, trust: bool = False) -> dict[str, str]:
+    """The environment of a worker process. Without `trust` no entry of PYTHONPATH stands for the current folder."""
     environment = dict(os.environ)
     environment.update(FIXED)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environment[name] = str(threads)
     # The worker finds this very package, installed or not.
     root = str(Path(__file__).resolve().parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in given if entry and (trust or Path(entry).is_absolute())]
+    environment["PYTHONPATH"] = os.pathsep.join([root, *kept])
     return environment
 
 

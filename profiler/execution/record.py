@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from profiler import __version__, messages
+from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
 from profiler.conditions.floor import record_floor
 from profiler.environment import read_environment, read_repository, recorded_settings
@@ -38,6 +38,7 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
                 "repository": read_repository(loaded.path.resolve().parent),
                 "threads": threads[recipe.variants[0].name],
                 "device": device,
+                "sandbox": sandbox.state(loaded.trust),
                 "settings": {name: recorded_settings(count) for name, count in threads.items()},
                 "noise_floor": record_floor(threads[recipe.variants[0].name]),
             }
