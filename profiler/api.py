@@ -147,9 +147,7 @@ def ab(
     check_device_name(device)
     check_logdir(Path(logdir))
     if rev is not None and not trust:
-        raise UserError(
-            f"--rev {rev} imports the code of another revision, which runs it; if you trust it, add --trust."
-        )
+        raise UserError(f"--rev {rev} runs the code of another revision; if you trust it, add --trust.")
     with make_sides(Path(a), Path(other) if other else None, overrides or {}, b or {}, rev, repo, python) as sides:
         loaded, pairs = load_sides(*sides, trust)
         question = Question({"A": sides[0].about, "B": sides[1].about}, pairs, threshold, seconds)

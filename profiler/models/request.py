@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def may_download(request: ModelRequest) -> bool:
-    """Whether loading may need the network: a hub model, a bundle, or a SpeechBrain folder, whose backbone may be one."""
+    """Whether loading may need the network: hub models, bundles, SpeechBrain folders with a backbone from the hub."""
     if request.weights == "random" or request.file is not None or request.type == "Module":
         return False
     return request.folder is None or (request.folder / "hyperparams.yaml").is_file()

@@ -294,9 +294,7 @@ def _is_call(values: Any, key: Key) -> bool:
 def _refuse_programs(source: _Source, variant: Variant, index: int) -> list[Mistake]:
     """What a variant would run or import first."""
     return [
-        source.mistake(
-            ("variants", index, key), f"`{value}` would be run as code; if you trust this recipe, add --trust"
-        )
+        source.mistake(("variants", index, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
         for key, value in (("python", variant.python), ("path", variant.path))
         if value is not None and not source.trust
     ]
