@@ -72,6 +72,9 @@ CAPABILITIES = 0x20080522  # version 3 of capset
 KEPT = {1, 2, 14, 23, 24, 38}
 
 
+TRUST = "--trust"
+
+
 @dataclass(frozen=True)
 class Places:
     """Where an untrusted worker may write."""
@@ -93,7 +96,7 @@ def state(trust: bool) -> SandboxState:
     """What is in force for the workers of a run."""
     found = version()
     if trust:
-        return SandboxState(in_force=False, reason="--trust")
+        return SandboxState(in_force=False, reason=TRUST)
     if not found:
         return SandboxState(in_force=False, reason="this system has no Landlock (Linux 5.13 and newer have it)")
     network = "network" if platform.machine() in CALLS else "TCP" if found >= 4 else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -59,7 +61,25 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
         found.append(messages.gpu_shared(others))
     if recipe.profiling_dimensions.example_audio is None:
         found.append(messages.RANDOM_DATA)
+    protection = environment.sandbox
+    if protection is not None and not protection.in_force and protection.reason != sandbox.TRUST:
+        found.append(messages.NO_SANDBOX.format(protection.reason))
     return found
+
+
+def hold(folder: Path) -> int:
+    """Keep others from taking up a run for as long as this process lives, or until the descriptor is closed."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(place)
+        raise UserError(
+            f"The run {folder.name} is still going on in another process; wait for its end, or interrupt it first."
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    return place
 
 
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:

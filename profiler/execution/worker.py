@@ -43,6 +43,7 @@ from profiler.execution.channel import (
     Started,
 )
 from profiler.execution.job import run_job
+from profiler.measure.latency import notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.models.request import may_download
 from profiler.processes import die_with_parent, explain
@@ -205,6 +206,7 @@ def _offer_to_oom_killer() -> None:
 def main() -> None:
     die_with_parent()
     _offer_to_oom_killer()
+    notice_stops()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
     Worker(Channel(read_fd, write_fd, REQUESTS)).serve()

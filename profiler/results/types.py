@@ -169,6 +169,7 @@ class Latency(Record):
     warmup: list[float]
     stopped_by: str  # width: the interval is as narrow as wanted; budget: the time was spent; rounds: too few to tell
     percentiles: dict[str, float] = Field(default_factory=dict)
+    left_out: int = 0  # calls during which the process was stopped or the machine slept; in no other figure
 
     @property
     def by_round(self) -> list[list[float]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +68,7 @@ def record_trace(
 
     def write(recording: Any) -> None:
         # The name has the form that TensorBoard's profiler plugin looks for: worker.timestamp.pt.trace.json.gz
-        stem = f"{socket.gethostname()}_{name}.{time.time_ns() // 1_000_000}"
+        stem = f"{name}.{time.time_ns() // 1_000_000}"
         plain = folder / f"{stem}.pt.trace.json.part"
         target = folder / f"{stem}.pt.trace.json.gz"
         recording.export_chrome_trace(str(plain))
