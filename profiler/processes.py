@@ -67,6 +67,11 @@ def trial(model: Model, work: Callable[[], Result], kind: Any) -> Result:
             raise
         except Exception as error:
             raise TrialFailed(explain(error)) from error
+    return in_fork(work, kind)
+
+
+def in_fork(work: Callable[[], Result], kind: Any) -> Result:
+    """Do the work in a fork of this process and give what it returns, of this type. Raises TrialFailed."""
     failure, answer = _forked(work)
     if failure:
         raise TrialFailed(failure)
