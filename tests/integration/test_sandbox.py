@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import socket
@@ -303,11 +304,11 @@ def test_files_beside_the_recipe_and_in_the_current_folder_are_not_imported(tmp_
         else:
             (tmp_path / f"{name}.py").write_text(code)
     shutil.copy(program.MODULES, tmp_path / "modules.py")
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(PLAIN.format(speech=SPEECH))
+    shutil.copy(SPEECH, tmp_path / "speech.flac")
+    (tmp_path / "recipe.yaml").write_text(PLAIN.format(speech="speech.flac"))
     for more in ([], ["--trust", "pretrained_model.source=modules.Nothing"]):
         done = subprocess.run(
-            program.command("recipe.yaml", *more, "--logdir", tmp_path / f"logs{len(more)}", "--quiet"),
+            program.command("recipe.yaml", *more, "--logdir", f"logs{len(more)}", "--quiet"),
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": ":"},
             capture_output=True,
@@ -315,6 +316,10 @@ def test_files_beside_the_recipe_and_in_the_current_folder_are_not_imported(tmp_
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert not (tmp_path / "canary").exists()
+    folder = program.run_folder(tmp_path / "logs0")
+    assert str(tmp_path) not in (folder / "results.json").read_text(), "no path beyond what was typed"
+    host = re.compile(rf"(^|[._]){re.escape(socket.gethostname())}([._]|$)")
+    assert [path.name for path in folder.rglob("*") if host.search(path.name)] == []
 
 
 def test_peak_memory_is_measured_in_the_sandbox_and_the_run_says_it_was_in_force(tmp_path: Path) -> None:
@@ -347,3 +352,15 @@ def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: 
             running.wait_for(Done)
     finally:
         worker.close()
+
+
+@pytest.mark.parametrize("name", ["../../home/x", "float32/1s_x1/../../x.pt.trace.json.gz", "/etc/passwd", "float32/x"])
+def test_a_trace_elsewhere_is_not_believed(name: str) -> None:
+    from profiler.measure.passes.trace import PASS
+    from profiler.results.types import CellResult
+
+    cell = CellResult(variant="float32", seconds=1, batch_size=1, status="ok")
+    PASS.put(cell, name, 0.1, "")
+    assert cell.trace is None
+    PASS.put(cell, "float32/1s_x1/1s_x1.17.pt.trace.json.gz", 0.1, "")
+    assert cell.trace is not None
