@@ -120,6 +120,8 @@ def restrict(places: Places, network: bool) -> None:
     global _in_force
     if not version():
         return
+    if not _in_force and len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise OSError(errno.EBUSY, "the sandbox cannot be made: Landlock would leave out threads that run already")
     _drop_capabilities()
     rules = {places.run: IN_RUN, places.temporary: IN_OWN, places.cache: IN_OWN}
     rules |= dict.fromkeys(_devices(), WRITE_FILE | TRUNCATE | IOCTL_DEV)

@@ -19,7 +19,10 @@ import pytest
 import torch
 
 from profiler import sandbox
+from profiler.api import ab
+from profiler.errors import ModelError, UserError
 from profiler.execution.handle import WorkerHandle
+from profiler.recipe.load import load_recipe
 from tests.helpers import program
 
 pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this kernel has no Landlock")
@@ -272,10 +275,8 @@ def test_a_torchscript_file_writes_nothing_without_trust(script: Path, tmp_path:
 
 
 def test_without_a_sandbox_torchscript_needs_trust(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiler.errors import ModelError
     from profiler.models.load import load_model
     from profiler.models.request import model_request
-    from profiler.recipe.load import load_recipe
 
     loaded = load_recipe(script)
     with pytest.raises(ModelError, match=r"has no sandbox.*add --trust"):
@@ -364,3 +365,17 @@ def test_a_trace_elsewhere_is_not_believed(name: str) -> None:
     assert cell.trace is None
     PASS.put(cell, "float32/1s_x1/1s_x1.17.pt.trace.json.gz", 0.1, "")
     assert cell.trace is not None
+
+
+@pytest.mark.parametrize("key", ["python", "path"])
+def test_a_program_or_a_folder_of_code_in_a_recipe_needs_trust(tmp_path: Path, key: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(PLAIN.format(speech=SPEECH) + f"variants: [{{name: mine, {key}: ./evil}}]\n")
+    with pytest.raises(UserError, match=r"recipe.yaml:5.*would run code \(`\./evil`\).*--trust"):
+        load_recipe(recipe)
+    assert load_recipe(recipe, trust=True).trust
+
+
+def test_the_code_of_another_revision_needs_trust(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--trust"):
+        ab(tmp_path / "recipe.yaml", rev="HEAD", logdir=tmp_path)
