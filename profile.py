@@ -7,13 +7,18 @@ roles: run as a script it starts the profiler, with this folder moved to the end
 module it hands over the standard library's `profile`.
 """
 
+import contextlib
 import sys
 from pathlib import Path
 
 
 def _run() -> int:
     here = str(Path(__file__).resolve().parent)
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", here)] + [here]
+    # Nor is anything imported from the current folder, where anybody's files may lie (an empty entry of PYTHONPATH).
+    left_out = {"", here}
+    with contextlib.suppress(FileNotFoundError):
+        left_out.add(str(Path.cwd()))
+    sys.path[:] = [entry for entry in sys.path if entry not in left_out] + [here]
     try:
         from profiler.cli import main
     except ModuleNotFoundError as error:

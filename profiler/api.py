@@ -5,6 +5,7 @@ Nothing here imports torch: models run in worker processes, as they do from the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -146,6 +147,8 @@ def ab(
 
     check_device_name(device)
     check_logdir(Path(logdir))
+    if rev is not None and not trust:
+        raise UserError(f"--rev {rev} runs the code of another revision; if you trust it, add --trust.")
     with make_sides(Path(a), Path(other) if other else None, overrides or {}, b or {}, rev, repo, python) as sides:
         loaded, pairs = load_sides(*sides, trust)
         question = Question({"A": sides[0].about, "B": sides[1].about}, pairs, threshold, seconds)
@@ -209,7 +212,8 @@ def run_recipe(
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
     finally:
-        display.close()
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            display.close()
     problem = None
     try:
         (execution.folder / "recipe.yaml").write_text(execution.loaded.text, encoding="utf-8")
@@ -221,7 +225,7 @@ def run_recipe(
 
 @contextmanager
 def _stopping(workers: Workers) -> Iterator[None]:
-    """First Ctrl-C (or SIGTERM): end in order. Second: end at once, leaving no worker behind."""
+    """First Ctrl-C (SIGTERM, a closed terminal): end in order. Second: end at once, leaving no worker behind."""
     seen = False
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -232,8 +236,9 @@ def _stopping(workers: Workers) -> Iterator[None]:
         seen = True
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stop)
     yield
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from profiler import __version__
+from profiler.git import repository
 from profiler.results.types import Commit, Environment, Gpu, MachineState, WorkerSettings
 from profiler.shipped import shipped_folder
 
@@ -243,18 +244,15 @@ def read_repository(folder: Path) -> Commit | None:
 
     None outside of one, and where git is missing or refuses: a run does not depend on it.
     """
-    if shutil.which("git") is None:
-        return None
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=5, check=True)
-        return done.stdout.strip()
-
-    try:
-        commit, committed = git("log", "-1", "--format=%H %cI").split()
-        return Commit(commit=commit, committed=committed, modified=bool(git("status", "--porcelain", "-uno")))
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+    with repository(folder) as found:
+        if found is None:
+            return None
+        try:
+            commit, committed = found.ask("log", "-1", "--format=%H %cI").split()
+            changed = found.ask("status", "--porcelain", "-uno", "--ignore-submodules=all")
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
+    return Commit(commit=commit, committed=committed, modified=bool(changed))
 
 
 def _read(path: Path) -> str | None:
@@ -264,15 +262,17 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def worker_environment(threads: int) -> dict[str, str]:
-    """The environment of a worker process."""
+def worker_environment(threads: int, trust: bool = False) -> dict[str, str]:
+    """The environment of a worker process. Without `trust` no entry of PYTHONPATH stands for the current folder."""
     environment = dict(os.environ)
     environment.update(FIXED)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environment[name] = str(threads)
     # The worker finds this very package, installed or not.
     root = str(Path(__file__).resolve().parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in given if entry and (trust or Path(entry).is_absolute())]
+    environment["PYTHONPATH"] = os.pathsep.join([root, *kept])
     return environment
 
 

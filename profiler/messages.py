@@ -17,6 +17,10 @@ LARGE_MODEL = (
     "The model is too large for a copy of its memory pages in each round: equal sides may differ by about 1 % in all "
     "rounds alike, because of where their weights lie."
 )
+NO_SANDBOX = (
+    "No sandbox was in force: {}. What the model's files make their library do could write files and open connections; "
+    "run models that you do not trust elsewhere."
+)
 RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing."
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.
@@ -31,6 +35,9 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
     "thread_latency": lambda seconds: (
         f"inter-thread latency varied between rounds (up to {seconds * 1e6:.1f} µs): vCPUs were probably moved; "
         "--threads 1 does not depend on it."
+    ),
+    "paused": lambda calls: (
+        f"{calls:.0f} call(s) were left out: the process was stopped, or the machine slept, in the middle of them."
     ),
     "slow_first_call": lambda ratio: (
         f"the first timed call took {ratio:.1f} times as long as the others: the warm-up is too short (measure.warmup)."

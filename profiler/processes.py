@@ -3,18 +3,20 @@
 A trial tells whether a converted model runs at all, and what happens inside it while it does. The process that holds
 the model is itself forked for every cell, which works only as long as it has computed nothing on several threads (see
 execution/worker.py); and what a trial leaves behind (caches, compiled code, hooks, a crash) shall not reach any cell.
-So trials run in a fork, and only plain values come back.
+So trials run in a fork, and only plain values come back: what ran there may be anybody's, so they are read as data of a
+known type, and never unpickled.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from profiler.device import Device
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 PR_SET_PDEATHSIG = 1
+GAVE, FAILED = b"+", b"-"  # how an answer begins
 LIBC = ctypes.CDLL(None)
 
 
@@ -54,8 +57,9 @@ def run_all(model: Model, inputs: list[Any]) -> None:
             model.run(value)
 
 
-def trial(model: Model, work: Callable[[], Result]) -> Result:
-    """Do the work in a fork of this process and give what it returns; in this process where a fork cannot be."""
+def trial(model: Model, work: Callable[[], Result], kind: Any) -> Result:
+    """Do the work in a fork of this process and give what it returns, of this type; in this process where a fork cannot
+    be."""
     if not (hasattr(os, "fork") and Device(device_of(model)).can_fork):
         try:
             return work()
@@ -63,10 +67,18 @@ def trial(model: Model, work: Callable[[], Result]) -> Result:
             raise
         except Exception as error:
             raise TrialFailed(explain(error)) from error
-    done, answer = _forked(work)
-    if not done:
-        raise TrialFailed(answer)
-    return answer  # type: ignore[no-any-return]
+    return in_fork(work, kind)
+
+
+def in_fork(work: Callable[[], Result], kind: Any) -> Result:
+    """Do the work in a fork of this process and give what it returns, of this type. Raises TrialFailed."""
+    failure, answer = _forked(work)
+    if failure:
+        raise TrialFailed(failure)
+    try:
+        return msgspec.msgpack.decode(answer, type=kind)  # type: ignore[no-any-return]
+    except msgspec.MsgspecError as error:
+        raise TrialFailed(f"its process gave a wrong answer ({error})") from error
 
 
 def device_of(model: Model) -> str:
@@ -75,7 +87,8 @@ def device_of(model: Model) -> str:
     return first.device.type if first is not None else "cpu"
 
 
-def _forked(work: Callable[[], Any]) -> tuple[bool, Any]:
+def _forked(work: Callable[[], Any]) -> tuple[str, bytes]:
+    """(why it failed, if it did; what it gave)."""
     sys.stdout.flush()
     sys.stderr.flush()
     read_end, write_end = os.pipe()
@@ -88,10 +101,12 @@ def _forked(work: Callable[[], Any]) -> tuple[bool, Any]:
         sent = pipe.read()
     _, status = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(status)
+    if sent[:1] == FAILED:
+        return sent[1:].decode(errors="replace"), b""
     if sent:
-        return pickle.loads(sent)  # type: ignore[no-any-return]
+        return "", sent[1:]
     why = f"killed by {signal.Signals(-ended).name}" if ended < 0 else f"exit status {ended}"
-    return False, f"its process ended without an answer ({why})"
+    return f"its process ended without an answer ({why})", b""
 
 
 def _work_in_child(work: Callable[[], Any], write_end: int) -> None:
@@ -99,11 +114,11 @@ def _work_in_child(work: Callable[[], Any], write_end: int) -> None:
     try:
         die_with_parent()
         try:
-            answer = (True, work())
+            answer = GAVE + msgspec.msgpack.encode(work())
         except Exception as error:
-            answer = (False, explain(error))
+            answer = FAILED + explain(error).encode(errors="replace")
         with os.fdopen(write_end, "wb") as pipe:
-            pickle.dump(answer, pipe)
+            pipe.write(answer)
         status = 0
     finally:
         os._exit(status)

@@ -37,7 +37,7 @@ def append(path: Path, transcripts: Iterable[Transcript]) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(lines)
     except OSError as error:
-        raise StorageError(f"Cannot write {path}: {error.strerror}. What was written before is intact.") from error
+        raise StorageError(f"Cannot write {path}: {error.strerror}. The run's results are whole.") from error
 
 
 def read(path: Path) -> dict[str, Transcript]:

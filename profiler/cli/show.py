@@ -70,7 +70,7 @@ def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
     model = Model(variant=variant, source=wanted.source, type=wanted.type)
     known = None if count else known_counts(recipe)
     if known is None and count is not False:
-        known = count_now(recipe, loaded.path.parent)
+        known = count_now(recipe, loaded.path.parent, loaded.trust)
     if known is not None:
         model.parameters, model.size_bytes = known.parameters, known.size_bytes
     return model

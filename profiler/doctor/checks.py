@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from profiler import sandbox
 from profiler.execution.record import BUSY
 from profiler.measure.reference import FAR
 from profiler.results.types import Gpu
@@ -41,6 +42,15 @@ class Check:
     status: Status
     found: str
     advice: str = ""
+
+
+def untrusted_models() -> Check:
+    """Whether models that are not trusted run in a sandbox; what it says has no effect on figures."""
+    name, found = "sandbox", sandbox.state(trust=False)
+    if found.in_force:
+        listed = ", ".join(found.restricts)
+        return Check(name, "ok", f"Landlock {found.landlock} restricts models that run without --trust: {listed}")
+    return Check(name, "unknown", f"none: {found.reason}", "TorchScript files need --trust here.")
 
 
 def governor(root: Path = ROOT) -> Check:

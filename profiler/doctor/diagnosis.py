@@ -143,6 +143,7 @@ def diagnose(
         checks.huge_pages(),
         checks.settings(os.environ, SPIN),
         checks.disk(logdir),
+        checks.untrusted_models(),
         *checks.gpus(read_gpus(), _gpu_states()),
     ]
     kept = None

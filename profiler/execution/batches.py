@@ -67,8 +67,9 @@ def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step
 def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any]:
     """Wall seconds of one call, and what that very call gave: what is scored is what was timed."""
     kept: list[Any] = []
-    call = timed(lambda value: kept.append(run(value)), value, device)
-    return call.wall, kept[0]
+    while (call := timed(lambda value: kept.append(run(value)), value, device)).paused:
+        continue
+    return call.wall, kept[-1]
 
 
 def texts_of(output: Any, rows: int) -> list[str] | None:

@@ -133,7 +133,9 @@ class CellState:
 
 
 def typed(event: PassDone) -> PassDone:
-    """What came over the channel -> what the pass says that it gives."""
+    """What came over the channel -> what the pass says that it gives. Raises ValueError where it is something else."""
+    if event.name not in PASSES:
+        raise ValueError(f"there is no pass {event.name}")
     if event.reason is None:
         event.result = msgspec.convert(event.result, PASSES[event.name].result, dec_hook=decode)
     return event

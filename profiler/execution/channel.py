@@ -21,8 +21,10 @@ from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
 from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+from profiler.sandbox import Places
 
 CHUNK = 1 << 16
+LONGEST = 1 << 28  # bytes of a message; one of a large model has some hundred thousand
 
 
 # -- jobs
@@ -97,6 +99,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     labels: Labels = {}
     training: Training | None = None
     turns: bool = False
+    sandbox: Places | None = None  # where the worker may write; None: anywhere
 
 
 class Do(msgspec.Struct, tag="do", frozen=True):
@@ -112,7 +115,13 @@ class Enough(msgspec.Struct, tag="enough", frozen=True):
     """Of a job that takes turns: no more calls."""
 
 
-Request = Load | Do | Call | Enough
+class PeakReset(msgspec.Struct, tag="peak_reset", frozen=True):
+    """Whether the parent could do as asked."""
+
+    done: bool
+
+
+Request = Load | Do | Call | Enough | PeakReset
 
 
 # -- events, from the worker
@@ -202,6 +211,10 @@ class Done(msgspec.Struct, tag="done", frozen=True):
     cpu_s: float
 
 
+class ResetPeak(msgspec.Struct, tag="reset_peak", frozen=True):
+    """Set the high-water mark of the job's memory back: a worker in a sandbox may not write it."""
+
+
 class Ended(msgspec.Struct, tag="ended", frozen=True):
     """The process of a job is gone without being done."""
 
@@ -209,7 +222,7 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
 
 
 JobEvent = Started | BeginPass | Progress | PassDone | Ready | Called | BeginBatch | BatchDone | ReferenceDone
-Event = Loaded | Failed | JobEvent | Done | Ended
+Event = Loaded | Failed | JobEvent | ResetPeak | Done | Ended
 
 
 # -- the pipes
@@ -250,7 +263,7 @@ class Channel(Generic[T]):
             data = data[os.write(self._write_fd, data) :]
 
     def receive(self, timeout: float | None = None) -> T | None:
-        """The next message; None when the other side is gone. Raises TimeoutError."""
+        """The next message; None when the other side is gone. Raises TimeoutError, and ValueError for what is none."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self._buffer:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -261,6 +274,8 @@ class Channel(Generic[T]):
             if not chunk:
                 return None
             self._buffer += chunk
+            if len(self._buffer) > LONGEST:
+                raise ValueError(f"a message of more than {LONGEST} bytes")
         line, self._buffer = self._buffer.split(b"\n", 1)
         return self._reads.decode(line)
 

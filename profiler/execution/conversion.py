@@ -35,12 +35,12 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / "before.pt", Path(folder) / "after.pt"
         try:
-            trial(model, lambda: save_outputs(model, inputs[0], before))
+            trial(model, lambda: save_outputs(model, inputs[0], before), None)
         except TrialFailed as error:
             raise NotSupported(f"the model itself does not run: {error}") from error
         conversion = convert(model, variant, lambda: inputs)
         try:
-            trial(model, lambda: save_outputs(model, inputs[0], after))
+            trial(model, lambda: save_outputs(model, inputs[0], after), None)
         except TrialFailed as error:
             raise NotSupported(f"the converted model does not run here: {error}") from error
         changed = difference(load_outputs(before), load_outputs(after))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from profiler import sandbox
 from profiler.environment import worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import typed
@@ -35,8 +38,10 @@ from profiler.execution.channel import (
     Load,
     Loaded,
     PassDone,
+    PeakReset,
     ReferenceDone,
     Request,
+    ResetPeak,
     Started,
 )
 from profiler.results.types import Reference
@@ -82,21 +87,28 @@ def same_addresses(wanted: bool = True) -> Iterator[bool]:
 
 
 class WorkerHandle:
-    """One worker process with its channel."""
+    """One worker process with its channel. Without `trust` it is told where it may write (sandbox.py)."""
 
-    def __init__(self, log: Path, threads: int, python: str = sys.executable, same_place: bool = False) -> None:
+    def __init__(
+        self, log: Path, threads: int, python: str = sys.executable, same_place: bool = False, trust: bool = False
+    ) -> None:
         their_read, our_write = os.pipe()
         our_read, their_write = os.pipe()
         self.log = log
         self.job_cpu_seconds = 0.0  # of the last job
+        self.places = None if trust else _places(log.parent)
+        environment = worker_environment(threads, trust)
+        if self.places is not None:
+            environment.update(sandbox.environment(self.places))
         with log.open("ab") as output, same_addresses(same_place):
             self.process = subprocess.Popen(
-                [python, "-m", "profiler.execution.worker", str(their_read), str(their_write)],
+                # -P: nothing is imported from the current folder, where anybody's files may lie
+                [python, "-P", "-m", "profiler.execution.worker", str(their_read), str(their_write)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 pass_fds=(their_read, their_write),
-                env=worker_environment(threads),
+                env=environment,
                 start_new_session=True,  # a group of its own: Ctrl-C reaches only us, and we can end all of it at once
             )
         os.close(their_read)
@@ -139,6 +151,9 @@ class WorkerHandle:
             raise WorkerError(
                 f"No answer within {timeout:g} s while {doing}. The worker's log is {self.log}."
             ) from None
+        except ValueError as error:
+            self.kill()
+            raise WorkerError(f"The worker's answer while {doing} cannot be read: {error}.") from error
         if answer is None:
             raise WorkerError(f"The worker died while {doing}: {self.how_it_died()}. Its log is {self.log}.")
         return answer
@@ -167,10 +182,31 @@ class WorkerHandle:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def owns(self, pid: int) -> bool:
+        """Whether a process that the worker names is one of its own."""
+        try:
+            return os.getsid(pid) == self.pid
+        except OSError:
+            return False
+
     def close(self) -> None:
         if self.alive:
             self.kill()
         self.channel.close()
+        if self.places is not None:
+            shutil.rmtree(self.places.temporary, ignore_errors=True)
+
+
+def _places(folder: Path) -> sandbox.Places:
+    from platformdirs import user_cache_path
+
+    temporary = Path(tempfile.mkdtemp(prefix="speech-profiler-"))
+    cache = user_cache_path("speech-profiler", appauthor=False) / "untrusted"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:  # no home, or one that cannot be written to
+        cache = temporary
+    return sandbox.Places(folder.resolve(), temporary, cache)
 
 
 class RunningJob:
@@ -223,6 +259,8 @@ class RunningJob:
         """The next event, noted; None where the time was over first."""
         try:
             event = self.worker.channel.receive(max(0.0, self._deadline - time.monotonic()))
+            if isinstance(event, PassDone):
+                self.results[event.name] = typed(event)
         except TimeoutError:
             if self._problem:  # ended already, and still no word: the worker itself hangs
                 self.worker.kill()
@@ -231,12 +269,17 @@ class RunningJob:
             self._end()
             self._deadline = time.monotonic() + GRACE_SECONDS
             return None
+        except ValueError as error:
+            self.worker.kill()
+            raise self._failed(f"what the worker sent cannot be read: {error}") from error
         if event is None:
             raise self._failed(self._problem or self.worker.how_it_died())
         if isinstance(event, Started):
-            self._child = event.pid
+            self._child = event.pid if self.worker.owns(event.pid) else None
+        elif isinstance(event, ResetPeak):
+            self.worker.send(PeakReset(self._reset_peak()))
         elif isinstance(event, PassDone):
-            self.results[event.name] = typed(event)
+            pass
         elif isinstance(event, ReferenceDone):
             self.reference = event.reference
         elif isinstance(event, Failed):
@@ -256,6 +299,13 @@ class RunningJob:
     def _failed(self, reason: str) -> JobFailed:
         self.over = True
         return JobFailed(reason, self._during, self.results)
+
+    def _reset_peak(self) -> bool:
+        try:
+            Path(f"/proc/{self._child or self.worker.pid}/clear_refs").write_text("5")
+        except OSError:
+            return False
+        return True
 
     def _end(self) -> None:
         if self._child is None:

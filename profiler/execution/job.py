@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profiler.device import Device
@@ -18,14 +19,16 @@ from profiler.execution.channel import (
     DatasetJob,
     Event,
     PassDone,
+    PeakReset,
     Progress,
     Ready,
     ReferenceDone,
     ReferenceJob,
     Request,
+    ResetPeak,
 )
 from profiler.measure.latency import INPUTS, Timing
-from profiler.measure.passes import PASSES, Absent, Work
+from profiler.measure.passes import PASSES, Absent, Work, memory
 from profiler.results.types import CellInput
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def run_job(
     """
     import torch
 
+    memory.let_parent_reset(partial(_reset_peak, emit, receive))
     if job.cpus:
         os.sched_setaffinity(0, job.cpus)
     torch.set_num_threads(job.threads)
@@ -110,6 +114,12 @@ def _do_passes(
         else:
             done.result = found
         emit(done)
+
+
+def _reset_peak(emit: Emit, receive: Receive) -> bool:
+    emit(ResetPeak())
+    answer = receive()
+    return isinstance(answer, PeakReset) and answer.done
 
 
 class _Turns:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from profiler import __version__, messages
+from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
 from profiler.conditions.floor import record_floor
 from profiler.environment import read_environment, read_repository, recorded_settings
@@ -38,6 +40,7 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
                 "repository": read_repository(loaded.path.resolve().parent),
                 "threads": threads[recipe.variants[0].name],
                 "device": device,
+                "sandbox": sandbox.state(loaded.trust),
                 "settings": {name: recorded_settings(count) for name, count in threads.items()},
                 "noise_floor": record_floor(threads[recipe.variants[0].name]),
             }
@@ -58,7 +61,25 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
         found.append(messages.gpu_shared(others))
     if recipe.profiling_dimensions.example_audio is None:
         found.append(messages.RANDOM_DATA)
+    protection = environment.sandbox
+    if protection is not None and not protection.in_force and protection.reason != sandbox.TRUST:
+        found.append(messages.NO_SANDBOX.format(protection.reason))
     return found
+
+
+def hold(folder: Path) -> int:
+    """Keep others from taking up a run for as long as this process lives, or until the descriptor is closed."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(place)
+        raise UserError(
+            f"The run {folder.name} is still going on in another process; wait for its end, or interrupt it first."
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    return place
 
 
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:

@@ -12,6 +12,7 @@ runs, survives its death, and goes on with the next.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.derived import Peaks, given_power, put_energy, put_operations
 from profiler.execution.display import Display
 from profiler.execution.predict import Forecast, round_size
-from profiler.execution.record import check_resumable, new_results, warnings_at_start
+from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
 from profiler.execution.schedule import Schedule, Visit
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
@@ -71,9 +72,11 @@ class Execution:
             variant.name: variant.threads or options.threads or len(allowed_cpus()) for variant in self.recipe.variants
         }
         data = plan_dataset(loaded)  # read as a whole, before anything is made
+        lock = hold(options.resume) if options.resume else None
         earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
         check_same_batches(earlier, data)
         self.folder = options.resume or new_run_folder(options.logdir, loaded.name)
+        self._lock = hold(self.folder) if lock is None else lock
         results = earlier or new_results(loaded, self.folder.name, options.command, options.device, self.threads)
         self.file = ResultsFile(self.folder, results)
         self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
@@ -128,6 +131,7 @@ class Execution:
         finally:
             self.workers.close()
             self.file.close()
+            os.close(self._lock)
         return read_results(self.folder)
 
     def _anything_missing(self) -> bool:

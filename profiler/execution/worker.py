@@ -1,4 +1,7 @@
-"""The worker process: loads one model, then does jobs. Started as `python -m profiler.execution.worker`.
+"""The worker process: loads one model, then does jobs. Started as `python -P -m profiler.execution.worker`.
+
+What it loads may be anybody's: unless the user said `--trust` it runs in a sandbox from its first request on, and what
+it says is data to the parent.
 
 On a CPU each job runs in a fork of this process: the loaded model is there within milliseconds, and nothing a job does
 (caches, memory, a crash) reaches the next one. That only works while this process itself has never run an operation on
@@ -14,12 +17,14 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler import messages
+from profiler import messages, sandbox
 from profiler.environment import available_memory, versions
 from profiler.errors import NotSupported, ProfilerError
 from profiler.execution.channel import (
@@ -38,7 +43,9 @@ from profiler.execution.channel import (
     Started,
 )
 from profiler.execution.job import run_job
+from profiler.measure.latency import notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
+from profiler.models.request import may_download
 from profiler.processes import die_with_parent, explain
 
 if TYPE_CHECKING:
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 FIRST_USE_SECONDS = 0.01
-OOM_SCORE = b"1000"  # when memory runs out, the kernel shall end the cell, not the parent
+OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
 
 class Worker:
@@ -90,6 +97,10 @@ class Worker:
         return False
 
     def _load(self, request: Load) -> Loaded:
+        downloads = may_download(request.model)
+        if request.sandbox is not None:
+            tempfile.tempdir = str(request.sandbox.temporary)  # known to a library already, maybe
+            sandbox.restrict(request.sandbox, network=downloads)
         import torch
 
         torch.set_num_threads(1)
@@ -109,6 +120,8 @@ class Worker:
         before = pages_in_memory() if request.turns else []
         self.model = load_model(request.model)
         self.speech = Speech(request.audio, self.model.rate)
+        if request.sandbox is not None and downloads:
+            sandbox.restrict(request.sandbox, network=False)
         if request.training is None:
             find_parts(self.model, request.labels)  # a label that matches nothing is a mistake of the recipe
             parameters, size = count_parameters(self.model), size_bytes(self.model)
@@ -164,7 +177,6 @@ class Worker:
         if child == 0:
             os.close(read_end)
             die_with_parent()
-            _offer_to_oom_killer()
             self.channel.send(Started(os.getpid()))
             if isinstance(job, CellJob) and job.turns:
                 own_pages(self._own)
@@ -185,16 +197,16 @@ class Worker:
 
 
 def _offer_to_oom_killer() -> None:
-    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway. System calls
-    # alone: whatever a fork touches is copied, page by page, and text files touch much.
+    """Forks inherit it, and are larger than this process: the kernel ends the cell."""
+    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway.
     with contextlib.suppress(OSError):
-        file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(file, OOM_SCORE)
-        os.close(file)
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 
 
 def main() -> None:
     die_with_parent()
+    _offer_to_oom_killer()
+    notice_stops()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
     Worker(Channel(read_fd, write_fd, REQUESTS)).serve()

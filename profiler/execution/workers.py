@@ -69,7 +69,7 @@ class Workers:
         start = time.perf_counter()
         settings = self._settings(variant)
         log, python = self.folder / variant / LOG, self._python(variant)
-        worker = WorkerHandle(log, self.threads[variant], python, same_place=self.together)
+        worker = WorkerHandle(log, self.threads[variant], python, self.together, self.loaded.trust)
         self._workers[variant] = worker
         try:
             request = Load(
@@ -81,6 +81,7 @@ class Workers:
                 labels=recipe.trace.labels,
                 training=recipe.training if recipe.mode == "training" else None,
                 turns=self.together,
+                sandbox=worker.places,
             )
             model = worker.load(request, LOADING_SECONDS)
         except BaseException:
@@ -101,8 +102,8 @@ class Workers:
     def _request(self, variant: str) -> ModelRequest:
         """Code comes from the variant's own folder, where it names one; all other paths are the recipe's."""
         base, code = self.loaded.folder_of(variant), self._settings(variant).path
-        request = model_request(self.loaded.by_variant[variant], base, self.device.name)
-        return request if code is None else replace(request, base=self.loaded.path_of(variant, code))
+        request = model_request(self.loaded.by_variant[variant], base, self.device.name, self.loaded.trust)
+        return request if code is None else replace(request, base=self.loaded.path_of(variant, code), base_first=True)
 
     def _python(self, variant: str) -> str:
         given = self._settings(variant).python

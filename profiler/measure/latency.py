@@ -11,11 +11,13 @@ own, so that the first A is new.
 from __future__ import annotations
 
 import gc
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from profiler.device import Device
@@ -46,6 +48,7 @@ class Call:
     wall: float
     cpu: float
     device: float | None
+    paused: bool = False  # the process was stopped, or the machine slept, in the middle of it
 
 
 @dataclass
@@ -56,8 +59,12 @@ class Timing:
     cpu: list[float] = field(default_factory=list)
     device_samples: list[float] = field(default_factory=list)
     warmup: list[float] = field(default_factory=list)
+    left_out: int = 0  # calls in which the process stood still: they say nothing about the model
 
     def add(self, call: Call) -> None:
+        if call.paused:
+            self.left_out += 1
+            return
         self.samples.append(call.wall)
         self.cpu.append(call.cpu)
         if call.device is not None:
@@ -111,8 +118,29 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+SLEPT_SECONDS = 1.0  # no sleep of a machine is shorter
+_continued = [0]
+
+
+def notice_stops() -> None:
+    """From here on this process and its forks count how often they were continued after a stop (SIGSTOP)."""
+
+    def count(number: int, frame: FrameType | None) -> None:
+        _continued[0] += 1
+
+    signal.signal(signal.SIGCONT, count)
+
+
+def _pauses() -> tuple[int, float]:
+    """How often this process was continued, and how long the machine has slept (Linux: one clock goes on meanwhile)."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return _continued[0], 0.0
+    return _continued[0], time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
 def timed(run: Callable[[Any], Any], value: Any, device: Device) -> Call:
     """One call, by the clocks."""
+    stops, slept = _pauses()
     device.synchronize()
     before = device.event()
     cpu = time.process_time()
@@ -122,7 +150,13 @@ def timed(run: Callable[[Any], Any], value: Any, device: Device) -> Call:
     device.synchronize()
     end = time.perf_counter()
     cpu = time.process_time() - cpu
-    return Call(round(end - start, CLOCK_DIGITS), round(cpu, CLOCK_DIGITS), device.seconds_between(before, after))
+    later_stops, later_slept = _pauses()
+    return Call(
+        round(end - start, CLOCK_DIGITS),
+        round(cpu, CLOCK_DIGITS),
+        device.seconds_between(before, after),
+        later_stops != stops or later_slept - slept > SLEPT_SECONDS,
+    )
 
 
 # A repeated input may be a little faster: its data still lie in the processor's caches. This much is more than that.
@@ -170,8 +204,10 @@ def take_turns(
             value = input_of(inputs, len(timing.samples))
             if (timing.samples or timing.warmup)[-1] < COLD_SECONDS:
                 run(value)
-            timing.add(timed(run, value, device))
-            on_sample(timing)
+            made = len(timing.samples)
+            while len(timing.samples) == made:
+                timing.add(timed(run, value, device))
+                on_sample(timing)
             rest()
     return timing
 

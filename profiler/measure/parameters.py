@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -195,11 +196,35 @@ def _without_chatter() -> Iterator[None]:
         os.close(nowhere)
 
 
-def count_now(recipe: Recipe, base: Path) -> Counts:
-    """Of any model, by building it on the meta device."""
+def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
+    """Of any model, by building it on the meta device: in a process of its own, in the sandbox unless it is trusted."""
+    from profiler import sandbox
+    from profiler.errors import ModelError
     from profiler.models.load import build_for_counting
-    from profiler.models.request import model_request
+    from profiler.models.request import may_download, model_request
+    from profiler.processes import TrialFailed, in_fork
 
-    with _without_chatter():
-        built = build_for_counting(model_request(recipe, base))
-    return Counts(count_parameters(built), size_bytes(built))
+    request = model_request(recipe, base, trust=trust)
+
+    def count(folder: str) -> dict[str, Any]:
+        if not trust:
+            sandbox.restrict(sandbox.Places(Path(folder), Path(folder), Path(folder)), may_download(request))
+            tempfile.tempdir = folder
+        import torch
+
+        torch.set_num_threads(1)  # a fork of a process that used several would wait for them
+        try:
+            with _without_chatter():
+                built = build_for_counting(request)
+        except ModelError as error:
+            return {"wrong": str(error)}
+        return {"parameters": count_parameters(built).model_dump(), "size_bytes": size_bytes(built).model_dump()}
+
+    with tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
+        try:
+            found = in_fork(lambda: count(folder), dict[str, Any])
+        except TrialFailed as error:
+            raise ModelError(f"The parameters cannot be counted: {error}. Leave them out with --no-counts.") from error
+    if "wrong" in found:
+        raise ModelError(found["wrong"])
+    return Counts(Parameters.model_validate(found["parameters"]), Size.model_validate(found["size_bytes"]))

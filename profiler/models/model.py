@@ -41,6 +41,8 @@ class ModelRequest:
     sample_rate: int | None = None
     checkpoint: Path | None = None
     base: Path | None = None  # the recipe's folder, from where a user's own module is imported
+    base_first: bool = False  # before all installed packages; else after them
+    trust: bool = False  # whether the user said --trust: nothing of the recipe's folder is imported without
     tokens_per_second: float = 5.3
     seed: int = 0
     device: str = "cpu"

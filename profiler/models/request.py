@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe
 
 
-def model_request(recipe: Recipe, base: Path, device: str = "cpu") -> ModelRequest:
+def may_download(request: ModelRequest) -> bool:
+    """Whether loading may need the network: hub models, bundles, SpeechBrain folders with a backbone from the hub."""
+    if request.weights == "random" or request.file is not None or request.type == "Module":
+        return False
+    return request.folder is None or (request.folder / "hyperparams.yaml").is_file()
+
+
+def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool = False) -> ModelRequest:
     """The model of a recipe; `base` is the recipe's folder."""
     wanted = recipe.pretrained_model
     return ModelRequest(
@@ -29,6 +36,7 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu") -> ModelReque
         sample_rate=wanted.sample_rate,
         checkpoint=(base / Path(wanted.checkpoint).expanduser()).resolve() if wanted.checkpoint else None,
         base=base.resolve(),
+        trust=trust,
         tokens_per_second=wanted.tokens_per_second,
         seed=recipe.measure.seed,
         device=device,

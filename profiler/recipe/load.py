@@ -47,6 +47,7 @@ class LoadedRecipe:
     by_variant: dict[str, Recipe]
     paths: dict[str, Path] = field(default_factory=dict)
     title: str = ""
+    trust: bool = False  # whether the user said so
 
     @property
     def name(self) -> str:
@@ -88,7 +89,7 @@ def load_recipe(
     for index, variant in enumerate(recipe.variants if recipe else _readable_variants(source)):
         if variant is None:
             continue
-        refused = _refuse_settings(source, variant, index)
+        refused = _refuse_settings(source, variant, index) + _refuse_programs(source, variant, index)
         place = ("variants", index, "set")
         changed, wrong = _check(source, variant.set, place, runnable and not refused, read_audio=False)
         known = {(mistake.key, mistake.line) for mistake in mistakes}
@@ -97,7 +98,7 @@ def load_recipe(
             by_variant[variant.name] = changed
     if mistakes or recipe is None:
         raise RecipeError(str(path), mistakes)
-    return LoadedRecipe(path, text, recipe, by_variant)
+    return LoadedRecipe(path, text, recipe, by_variant, trust=trust)
 
 
 def _read(path: Path) -> str:
@@ -288,6 +289,15 @@ def _is_call(values: Any, key: Key) -> bool:
         if is_call(values) or (isinstance(values, dict) and str(next(iter(values), "")).startswith(RESOLVED_TAGS)):
             return True
     return False
+
+
+def _refuse_programs(source: _Source, variant: Variant, index: int) -> list[Mistake]:
+    """What a variant would run or import first."""
+    return [
+        source.mistake(("variants", index, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
+        for key, value in (("python", variant.python), ("path", variant.path))
+        if value is not None and not source.trust
+    ]
 
 
 def _refuse_settings(source: _Source, variant: Variant, index: int) -> list[Mistake]:

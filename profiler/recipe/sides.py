@@ -116,7 +116,7 @@ def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, lis
     text = first.text if first.text == second.text else f"# A\n{first.text}\n---\n# B\n{second.text}"
     title = first.name if first.name == second.name else f"{first.name}-vs-{second.name}"
     pairs = [Pair(f"A{name}", f"B{name}") for name in names["suffix"]]
-    return LoadedRecipe(second.path, text, recipe, by_variant, paths, title), pairs
+    return LoadedRecipe(second.path, text, recipe, by_variant, paths, title, trust), pairs
 
 
 def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDimensions:

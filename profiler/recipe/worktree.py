@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.errors import UserError
+from profiler.git import repository
 
-# Nothing that the repository's own configuration names is run: no hooks, no file watcher.
-GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 NO_REPOSITORY = "is in no git repository; name the one that holds the model's code with --repo"
 
 
 @dataclass(frozen=True)
 class Worktree:
-    """A checkout of a revision."""
+    """The files of a revision."""
 
     folder: Path  # where the model's code is, as deep inside as the recipe is in its repository
     commit: str
@@ -26,26 +25,26 @@ class Worktree:
 
 @contextmanager
 def worktree(revision: str, inside: Path) -> Iterator[Worktree]:
-    """Check out the revision of the repository that holds a folder; gone afterwards. Raises UserError."""
-    root = Path(_git(inside, f"{inside} {NO_REPOSITORY}", "rev-parse", "--show-toplevel"))
-    wrong = f"--rev {revision}: there is no such revision in {root}"
-    commit = _git(root, wrong, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    with tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
-        checkout = Path(folder) / "checkout"
-        _git(root, f"Cannot check out {revision}", "worktree", "add", "--detach", "--quiet", str(checkout), commit)
+    """The files of a revision of the repository that holds a folder; gone afterwards. Raises UserError.
+
+    They are as git keeps them: no hook and no filter (LFS, for one) is run, and the repository is not written to.
+    """
+    with repository(inside) as found, tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
+        if found is None:
+            raise UserError(f"{inside} {NO_REPOSITORY}.")
+        wrong = f"--rev {revision}: there is no such revision in {found.root}"
+        checkout, index = Path(folder) / "checkout", str(Path(folder) / "index")
+        checkout.mkdir()
         try:
-            within = checkout / inside.resolve().relative_to(root.resolve())
-            yield Worktree(within if within.is_dir() else checkout, commit)
-        finally:
-            subprocess.run([*GIT, "-C", str(root), "worktree", "remove", "--force", str(checkout)], capture_output=True)
-
-
-def _git(folder: Path, wrong: str, *arguments: str) -> str:
-    try:
-        done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, text=True)
-    except FileNotFoundError:
-        raise UserError("--rev needs git, which is not installed here.") from None
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise UserError(f"{wrong}{f' ({said[-1]})' if said else ''}.")
-    return done.stdout.strip()
+            name = f"{revision}^{{commit}}"
+            commit = found.ask("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+            wrong = f"Cannot check out {revision}"
+            found.ask("read-tree", commit, GIT_INDEX_FILE=index)
+            found.ask("checkout-index", "--all", "--quiet", GIT_INDEX_FILE=index, GIT_WORK_TREE=str(checkout))
+        except FileNotFoundError:
+            raise UserError("--rev needs git, which is not installed here.") from None
+        except subprocess.SubprocessError as error:
+            said = (getattr(error, "stderr", None) or "").strip().splitlines()
+            raise UserError(f"{wrong}{f' ({said[-1]})' if said else ''}.") from None
+        within = checkout / inside.resolve().relative_to(found.root)
+        yield Worktree(within if within.is_dir() else checkout, commit)

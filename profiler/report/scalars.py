@@ -5,6 +5,7 @@ Works without any plugin and without torch. One event file a variant, in the var
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from profiler.metrics import PEAK, RTF
@@ -32,7 +33,9 @@ def write(results: Results, folder: Path) -> list[Path]:
             writer.add_event(_event(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step))
         writer.add_event(_event(_text("tables", tables), 0))
         writer.close()
-        written += sorted(target.glob("events.out.tfevents.*"))
+        for number, file in enumerate(sorted(target.glob("events.out.tfevents.*"))):
+            # TensorBoard's own name for it has the name of the host in it.
+            written.append(file.rename(target / f"events.out.tfevents.{int(time.time())}.speech-profiler.{number}"))
     return written
 
 
@@ -47,8 +50,6 @@ def _text(tag: str, markdown: str) -> object:
 
 
 def _event(summary: object, step: int) -> object:
-    import time
-
     from tensorboard.compat.proto.event_pb2 import Event
 
     return Event(wall_time=time.time(), step=step, summary=summary)

@@ -174,10 +174,10 @@ def _storage(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            f"Cannot write {path}: {error.strerror}. What was written before is intact; make room or restore the "
-            "folder, then go on with --resume."
-        ) from error
+        kept = "What was written before is intact; make room, then go on with --resume."
+        if not path.parent.is_dir():
+            kept = "The folder is gone, and with it what was written before: restore it, or start a new run."
+        raise StorageError(f"Cannot write {path}: {error.strerror}. {kept}") from error
 
 
 def _json(value: Any) -> str:

@@ -169,6 +169,7 @@ class Latency(Record):
     warmup: list[float]
     stopped_by: str  # width: the interval is as narrow as wanted; budget: the time was spent; rounds: too few to tell
     percentiles: dict[str, float] = Field(default_factory=dict)
+    left_out: int = 0  # calls during which the process was stopped or the machine slept; in no other figure
 
     @property
     def by_round(self) -> list[list[float]]:
@@ -667,6 +668,15 @@ class MachineState(Record):
     steal_s: float | None = None
 
 
+class SandboxState(Record):
+    """What workers were kept from while the run was made: writing outside its folder, connections, signals."""
+
+    in_force: bool
+    reason: str | None = None  # why it was not
+    landlock: int | None = None  # version of the kernel's interface
+    restricts: list[str] = Field(default_factory=list)  # files, network (or TCP alone), signals
+
+
 class Environment(MachineState):
     """The machine of a run at its start, what is installed, how workers run, and what the machine can do."""
 
@@ -685,6 +695,7 @@ class Environment(MachineState):
     repository: Commit | None = None  # that the recipe lies in
     threads: int | None = None  # of the first variant
     device: str | None = None
+    sandbox: SandboxState | None = None
     settings: dict[str, WorkerSettings] = Field(default_factory=dict)  # of each variant
     noise_floor: NoiseFloor | None = None
     reference: Reference | None = None

@@ -120,6 +120,10 @@ class TrainingStep:
         """Times so far do not count: the model was warming up."""
         self._marks.clear()
 
+    def forget_last(self) -> None:
+        """The last call does not count."""
+        del self._marks[-1:]
+
     def times(self) -> list[list[float]] | None:
         """Seconds of each phase in each call; None where the device has no clock of its own to ask."""
         if self.device.kind == "mps":  # its work goes on after a phase has ended for the CPU

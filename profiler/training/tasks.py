@@ -216,6 +216,6 @@ def output_width(model: Model, encode: Callable[[Any], Any] | None = None) -> in
             return int(frames_of_output((encode or model.run)(value)).shape[2])
 
     try:
-        return trial(model, width)
+        return trial(model, width, int)
     except TrialFailed as error:
         raise ModelError(f"The model cannot be trained: {error}") from error

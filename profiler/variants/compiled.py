@@ -35,7 +35,7 @@ def compile_parts(model: Model, inputs: list[Any]) -> Step:
     try:
         calls = observe_calls(model, inputs)
         parts = _parts(model, calls)
-        graphs, breaks = trial(model, lambda: _trace(model, inputs, parts))
+        graphs, breaks = trial(model, lambda: _trace(model, inputs, parts), tuple[int, int])
     except TrialFailed as error:
         raise NotSupported(f"torch.compile cannot trace the model: {error}") from error
     if not graphs:

@@ -100,7 +100,7 @@ def to_channels_last(model: Model, inputs: list[Any]) -> Step:
     for conv in changed:
         conv.weight.data = conv.weight.data.to(memory_format=torch.channels_last)
     try:
-        trial(model, lambda: run_all(model, inputs))
+        trial(model, lambda: run_all(model, inputs), None)
     except TrialFailed as error:
         raise NotSupported(f"the model does not run with channels_last: {error}") from error
     return Step("channels_last", changed, sum(conv.weight.numel() for conv in changed))
@@ -157,6 +157,6 @@ def _fused_calls(model: Model, inputs: list[Any]) -> int:
         return int(count.calls)
 
     try:
-        return trial(model, work)
+        return trial(model, work, int)
     except TrialFailed as error:
         raise NotSupported(f"the model does not run with this attention: {error}") from error

@@ -108,7 +108,7 @@ def observe_calls(model: Model, inputs: list[Any]) -> Calls:
             run_all(model, inputs)
         return calls
 
-    return trial(model, work)
+    return trial(model, work, Calls)
 
 
 @contextmanager

@@ -115,10 +115,10 @@ def _place_casts(model: Model, inputs: list[Any], converted: list[Any], dtype: t
     def cast_inputs(module: Any, arguments: Any, named: Any) -> Any:
         return cast(arguments, dtype), cast(dict(named), dtype)
 
-    needed = trial(model, find)
+    needed = trial(model, find, list[int])
     handles = [converted[number].register_forward_pre_hook(cast_inputs, with_kwargs=True) for number in needed]
     try:
-        trial(model, lambda: run_all(model, inputs))
+        trial(model, lambda: run_all(model, inputs), None)
     except TrialFailed:
         for handle in handles:
             handle.remove()

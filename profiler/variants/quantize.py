@@ -129,7 +129,7 @@ def swap(
     notes = _without_fast_path(model) + notes
     originals = [(layer, become(layer, make(layer))) for layer in chosen]
     try:
-        trial(model, lambda: run_all(model, inputs))
+        trial(model, lambda: run_all(model, inputs), None)
     except TrialFailed as failure:
         for layer, original in originals:
             become(layer, original)
@@ -154,7 +154,7 @@ def _swap_called(
         if len(some) in (0, len(chosen)):
             raise TrialFailed(failure)
         originals = [(layer, become(layer, make(layer))) for layer in some]
-        trial(model, lambda: run_all(model, inputs))
+        trial(model, lambda: run_all(model, inputs), None)
     except TrialFailed as again:
         raise NotSupported(f"the model does not run with int8 layers: {again}") from again
     return originals
@@ -248,7 +248,7 @@ def static(model: Model, inputs: list[Any], engine: str | None) -> Step:
     engine = use_engine(engine)
     chosen, notes = choose_linear(model)
     try:
-        scales = trial(model, lambda: _calibrate(model, inputs, chosen, engine))
+        scales = trial(model, lambda: _calibrate(model, inputs, chosen, engine), list[tuple[Scale, Scale] | None])
     except TrialFailed as error:
         raise NotSupported(f"the calibration failed: {error}") from error
     found = {id(layer): pair for layer, pair in zip(chosen, scales, strict=True) if pair is not None}

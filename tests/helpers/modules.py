@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -73,12 +74,22 @@ class Trouble(Sleeper):
         if waveforms.shape[1] == self.samples:
             if self.what == "raise":
                 raise RuntimeError("the model does not like this length")
+            if self.what == "stop":
+                self.stop_once()
+                return super().forward(waveforms)
             if self.what == "hang":
                 time.sleep(3600)
             if self.what == "memory":
                 self.hoard = [torch.empty(1 << 24) for _ in range(4096)]  # a limit counts what is asked for
             os.kill(os.getpid(), getattr(signal, self.what))
         return super().forward(waveforms)
+
+    def stop_once(self) -> None:
+        """Be stopped for a second in the fourth call of a process, as by a debugger or `kill -STOP`."""
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls == 4:
+            subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class Hungry(torch.nn.Module):

@@ -200,12 +200,12 @@ def _leave(work: Callable[[], None]) -> None:
 
 
 class Forked(subprocess.Popen[Any]):
-    """`python -m profiler...` of this very Python goes on in the fork, with all that is imported; all else is real."""
+    """`python -P -m profiler...` of this Python goes on in the fork, with all that is imported; all else is real."""
 
     def __init__(self, args: Any, **more: Any) -> None:
-        if list(args[:2]) == [sys.executable, "-m"] and args[2].startswith("profiler."):
+        if list(args[:3]) == [sys.executable, "-P", "-m"] and args[3].startswith("profiler."):
             kept = {0, 1, 2, *more.get("pass_fds", ())}
-            more["preexec_fn"] = lambda: _leave(lambda: _run_module(args[2:], more.get("env") or os.environ, kept))
+            more["preexec_fn"] = lambda: _leave(lambda: _run_module(args[3:], more.get("env") or os.environ, kept))
         super().__init__(args, **more)
 
 
@@ -215,7 +215,7 @@ def _run_module(arguments: list[str], environment: Mapping[str, str], kept: set[
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
     _become(arguments, dict(environment))
-    sys.path[:0] = [str(Path.cwd()), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     with contextlib.suppress(ImportError):
         reference: Any = importlib.import_module("profiler.measure.reference")
         reference.SECONDS_EACH = 0.02  # a third of what a small run costs; no test looks at how good its figure is

@@ -81,12 +81,14 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
 
 
 def _rename_host(folder: Path) -> None:
-    """This machine's name may be a word that occurs anywhere; the run is made to come from one with a rare name."""
+    """This machine's name may be a word that occurs anywhere; the run is made to come from one with a rare name, and
+    its traces are called as those of older versions, which had it in their names."""
     data = json.loads((folder / "results.json").read_text())
-    here = data["environment"]["host"]
     data["environment"]["host"] = HOST
     for trace in folder.rglob("*.pt.trace.json.gz"):
-        trace.rename(trace.with_name(trace.name.replace(here, HOST)))
+        trace.rename(trace.with_name(f"{HOST}_{trace.name}"))
     for cell in data["cells"]:
-        cell["trace"] = cell["trace"] and cell["trace"].replace(f"/{here}_", f"/{HOST}_")
+        if cell["trace"]:
+            place, name = cell["trace"].rsplit("/", 1)
+            cell["trace"] = f"{place}/{HOST}_{name}"
     (folder / "results.json").write_text(json.dumps(data, indent=1))

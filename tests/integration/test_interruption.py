@@ -45,7 +45,7 @@ def assert_nothing_left(folder: Path) -> None:
     raise AssertionError("processes were left behind")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
     process = start_run(tmp_path)
     wait_for_cells(tmp_path, 2)
@@ -73,6 +73,33 @@ def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: 
     for cell in finished:
         samples = program.cell(after, cell["seconds"], cell["batch_size"])["latency_s"]["samples"]
         assert samples[: cell["latency_s"]["n"]] == cell["latency_s"]["samples"], "measured samples are kept"
+
+
+def test_a_run_that_goes_on_is_not_resumed_at_the_same_time(tmp_path: Path) -> None:
+    """Neither while its first process lives; nor by two at once, for a run that is taken up is locked as well."""
+    process = start_run(tmp_path)
+    wait_for_cells(tmp_path, 1)
+    again = [tmp_path / "recipe.yaml", "--trust", "--logdir", tmp_path / "logs", "--resume", "latest", "--quiet"]
+    refused = program.run(*again)
+    assert refused.returncode == 2
+    assert "still going on in another process" in refused.stderr
+    process.kill()
+    process.communicate(timeout=20)
+    resumed = program.run(*again)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_a_call_during_which_the_process_was_stopped_is_left_out_and_the_cell_says_so(tmp_path: Path) -> None:
+    recipe = program.module_recipe(tmp_path, "Trouble", "{what: stop, at: 0.1}", "[0.1, 0.2]", "[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs", "--quiet")
+    assert done.returncode == 0, done.stderr
+    results = program.results_in(tmp_path / "logs")
+    stopped, other = program.cell(results, 0.1, 1), program.cell(results, 0.2, 1)
+    assert stopped["latency_s"]["left_out"] >= 1
+    assert max(stopped["latency_s"]["samples"]) < 0.9
+    assert any("the process was stopped" in reason for reason in stopped["verdict_reasons"])
+    assert "the process was stopped" in done.stdout
+    assert other["latency_s"]["left_out"] == 0
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:

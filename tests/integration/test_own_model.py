@@ -62,7 +62,7 @@ def recipe(folder: Path, source: str, kind: str = "Module", model: str = "") -> 
 
 def load(path: Path) -> Any:
     loaded = load_recipe(path, trust=True)
-    return load_model(model_request(loaded.recipe, path.parent))
+    return load_model(model_request(loaded.recipe, path.parent, trust=True))
 
 
 def given(path: Path, padding: float = 0.5) -> tuple[Any, ...]:
@@ -208,7 +208,7 @@ def test_a_torchscript_file_runs_with_its_own_weights(script: Path) -> None:
 
 def test_a_torchscript_file_is_counted(script: Path) -> None:
     loaded = load_recipe(recipe(script, "./model.ts", "TorchScript"))
-    model = build_for_counting(model_request(loaded.recipe, script))
+    model = build_for_counting(model_request(loaded.recipe, script, trust=True))
     assert sum(parameter.numel() for parameter in model.module.parameters()) == 16000 * 4 + 4
 
 

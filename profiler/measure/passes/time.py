@@ -170,6 +170,7 @@ class Rounds:
     warmup: array[float] = field(default_factory=lambda: array("d"))
     chunks: ChunkLatency | None = None
     training: TrainingState = field(default_factory=TrainingState)
+    left_out: int = 0
     _estimate: Estimate | None = None
 
     @property
@@ -186,6 +187,7 @@ class Rounds:
         self.cpu.append(array("d", timing.cpu))
         self.device.append(array("d", timing.device_samples))
         self.warmup.extend(timing.warmup)
+        self.left_out += timing.left_out
         if new.training is not None:
             self.training.add_round(new.training)
         if new.chunks is not None:
@@ -204,13 +206,22 @@ class TimePass(Pass[Round, Rounds]):
 
     def measure(self, work: Work) -> Round:
         chunks, step = work.model.chunks, work.step
+        left_out = chunks_before = 0
 
         def report(timing: Timing) -> None:
+            nonlocal left_out, chunks_before
+            if timing.left_out > left_out:
+                left_out = timing.left_out
+                if chunks is not None:
+                    del chunks.times[chunks_before:]
+                if step is not None:
+                    step.forget_last()
             if not timing.samples:  # still warming up
                 if chunks is not None:
                     chunks.times.clear()
                 if step is not None:
                     step.forget()
+            chunks_before = len(chunks.times) if chunks is not None else 0
             work.progress(timing)
 
         if work.turns is not None:
@@ -236,6 +247,8 @@ class TimePass(Pass[Round, Rounds]):
         audio = cell.input.seconds_of_audio
         assert audio is not None
         figure, cell.verdict, cell.disturbances = judge(found.wall, found.cpu, cell.conditions, width)
+        if found.left_out:
+            cell.disturbances["paused"] = float(found.left_out)
         cell.verdict_reasons = [messages.sentence(*each) for each in cell.disturbances.items()]
         cell.latency_s = Latency(
             median=figure.value,
@@ -250,6 +263,7 @@ class TimePass(Pass[Round, Rounds]):
             warmup=list(found.warmup),
             stopped_by="width" if cell.verdict == "stable" else stopped_by,
             percentiles=percentiles(samples),
+            left_out=found.left_out,
         )
         cell.chunks = found.chunks
         cell.rtf = figure.value / audio
@@ -277,6 +291,7 @@ class TimePass(Pass[Round, Rounds]):
             array("d", latency.warmup),
             cell.chunks,
             TrainingState.from_result(cell.training),
+            latency.left_out,
         )
 
 

@@ -2,8 +2,8 @@
 
     pretrained_model: {source: my_models.Encoder, type: Module, overrides: {width: 256}, checkpoint: encoder.pt}
 
-The module is looked for beside the recipe first. Its weights are those of the checkpoint, a state dict; without one,
-those that its constructor makes.
+Installed packages are looked at first, then, with `--trust`, the folder of the recipe. Its weights are those of the
+checkpoint, a state dict; without one, those that its constructor makes.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _made(request: ModelRequest) -> Any:
 
 def _class_named(request: ModelRequest) -> Any:
     module_name, _, name = request.source.rpartition(".")
-    if request.base is not None and str(request.base) not in sys.path:
-        sys.path.insert(0, str(request.base))
+    if request.trust and request.base is not None and str(request.base) not in sys.path:
+        sys.path.insert(0 if request.base_first else len(sys.path), str(request.base))
     try:
         return getattr(_imported(module_name), name)
     except (ImportError, ValueError, AttributeError) as error:

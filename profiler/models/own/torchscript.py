@@ -2,6 +2,8 @@
 
     pretrained_model: {source: model.ts, type: TorchScript, input: waveform}
 
+It is a program nevertheless, whose functions can write files: it runs in the sandbox or with `--trust`.
+
 Such a file is made with `torch.jit.trace(model, example).save("model.ts")` or `torch.jit.script(model).save(...)`.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from profiler import sandbox
 from profiler.errors import ModelError
 from profiler.models.formats import File
 from profiler.models.model import Model, ModelRequest
@@ -30,6 +33,11 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
     if request.overrides:
         raise ModelError("pretrained_model.overrides: a TorchScript file has no configuration to override.")
+    if not request.trust and not sandbox.in_force():
+        raise ModelError(
+            f"{source} is a program that could write any file, and this system has no sandbox for it "
+            "(Landlock, Linux 5.13 and newer). If you trust it, add --trust."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", (DeprecationWarning, FutureWarning))

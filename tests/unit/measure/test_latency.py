@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ from profiler.measure.latency import (
     SUSPICIOUS_RATIO,
     RoundSize,
     Timing,
+    notice_stops,
     repeated_over_fresh,
     time_calls,
 )
@@ -160,6 +164,52 @@ def test_the_work_of_other_threads_is_counted() -> None:
 
     timing = time_calls(call, "WA", Device("cpu"), RoundSize(warmup=1, max_calls=2))
     assert all(cpu >= 0.02 for cpu in timing.cpu)
+
+
+# --- a process that stood still ---
+
+
+def test_a_call_in_which_the_process_was_stopped_is_left_out() -> None:
+    made = []
+
+    def call(value: Any) -> None:
+        made.append(value)
+        if len(made) == 3:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        notice_stops()
+        timing = time_calls(call, "WAB", Device("cpu"), RoundSize(warmup=1, max_calls=4))
+        os.write(write_end, json.dumps([timing.left_out, timing.samples, "".join(made)]).encode())
+        os._exit(0)
+    os.waitpid(child, os.WUNTRACED)
+    time.sleep(1)
+    os.kill(child, signal.SIGCONT)
+    os.waitpid(child, 0)
+    left_out, samples, inputs = json.loads(os.read(read_end, 1 << 16))
+    assert left_out == 1
+    assert len(samples) == 4
+    assert max(samples) < 0.5
+    assert inputs == "WAAABB", "its input is taken again"
+
+
+def test_a_call_in_which_the_machine_slept_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the clock that goes on while a machine sleeps is moved on by hand."""
+    slept, real = [0.0], time.clock_gettime
+
+    def clock(which: int) -> float:
+        return real(which) + (slept[0] if which == time.CLOCK_BOOTTIME else 0.0)
+
+    def call(value: Any) -> None:
+        made.append(value)
+        slept[0] += 600.0 if len(made) == 2 else 0.0
+
+    made: list[Any] = []
+    monkeypatch.setattr(time, "clock_gettime", clock)
+    timing = time_calls(call, "WA", Device("cpu"), RoundSize(warmup=1, max_calls=3))
+    assert (timing.left_out, len(timing.samples)) == (1, 3)
 
 
 # --- how many calls ---

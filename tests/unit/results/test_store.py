@@ -337,8 +337,10 @@ def test_what_bounds_a_cell_of_schema_1_has_its_name_of_today(before: str, now: 
 
 
 def test_a_folder_that_is_gone_is_said_plainly(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"Cannot write .*results\.json: No such file"):
+    with pytest.raises(StorageError, match=r"Cannot write .*results\.json: No such file") as caught:
         ResultsFile(tmp_path / "gone", results()).write()
+    assert "The folder is gone" in str(caught.value)
+    assert "intact" not in str(caught.value)
 
 
 def test_a_file_in_the_way_of_the_new_one_leaves_the_old_one(tmp_path: Path) -> None:
