@@ -9,6 +9,7 @@ from profiler.accuracy.score import RESAMPLES, Errors, Score, difference, interv
 from profiler.accuracy.transcripts import read
 from profiler.errors import UserError
 from profiler.results.types import Accuracy, Bootstrap, ErrorRate, LeftOut, Results
+from profiler.results.untrusted import inside
 
 EMPTY = "nothing is left of the reference after normalisation"
 NAMED = 5  # ids that are kept of the utterances left out for one reason
@@ -52,7 +53,7 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
     scores: dict[str, Score] = {}
     for record in kept:
         chosen, seed = normalise or record.normalisation, record.bootstrap.seed
-        found = score(read(folder / str(record.transcripts)).values(), chosen)
+        found = score(read(inside(folder, str(record.transcripts))).values(), chosen)
         put_rates(record, found, chosen, seed)
         if found:
             scores[record.variant] = found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +11,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.metrics import LATENCY, METRICS, PEAK
 from profiler.report.table import Table
 from profiler.results.types import CellResult, Results
+from profiler.results.untrusted import inside, read_json
 from profiler.units import many, significant
 
 By = Literal["label", "module", "operator"]
@@ -24,6 +24,8 @@ KEYS: dict[Sort, str] = {
     "operations": "macs",
 }
 BYS: tuple[By, ...] = get_args(By)
+FIGURES = ("total_s", "share", "own_s", "own_share", "s_per_second_of_audio")  # that every row has
+OPTIONAL = ("calls", "memory_bytes", "macs", "macs_per_second_of_audio", "device_s")
 OUTSIDE_OF_LABELS = ("(rest)", "(optimizer)", "(whole call)")
 MACS = METRICS["macs"]
 
@@ -113,14 +115,28 @@ def chosen(results: Results, asked: Asked) -> list[CellResult]:
 def all_rows(cell: CellResult, folder: Path, asked: Asked) -> list[dict[str, Any]]:
     if asked.by == "label":
         return label_rows(cell)
-    path = folder / str(cell.breakdown and cell.breakdown.file)
-    try:
-        details = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise UserError(f"{path}, which holds modules and operators, is missing or damaged.") from None
     name = "operators" if asked.by == "operator" else "modules_unfolded" if asked.unfolded else "modules"
-    rows: list[dict[str, Any]] = details[name]
+    return rows_of(inside(folder, str(cell.breakdown and cell.breakdown.file)), name)
+
+
+def rows_of(path: Path, name: str) -> list[dict[str, Any]]:
+    """One of the lists of breakdown.json, which may be missing, damaged, or anybody's."""
+    try:
+        rows = read_json(path)[name]
+        if not isinstance(rows, list) or not all(map(_is_row, rows)):
+            raise ValueError
+    except (OSError, ValueError, TypeError, LookupError):
+        raise UserError(
+            f"{path.name}, which holds modules and operators, is missing or damaged. Measure the cell again."
+        ) from None
     return rows
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        return False
+    optional = [row[name] for name in OPTIONAL if row.get(name) is not None]
+    return all(isinstance(value, int | float) for value in (*map(row.get, FIGURES), *optional))
 
 
 def select(rows: list[dict[str, Any]], asked: Asked) -> list[dict[str, Any]]:

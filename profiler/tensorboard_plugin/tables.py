@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import UserError
-from profiler.report.breakdown import Asked, label_rows, remarks_of
+from profiler.report.breakdown import Asked, label_rows, remarks_of, rows_of
 from profiler.results.types import CellResult
 from profiler.tensorboard_plugin.folder import LogFolder
 from profiler.tensorboard_plugin.trace.columns import Columns
@@ -50,17 +48,5 @@ def _without_breakdown(cell: CellResult, by: str, trace: Columns | None) -> dict
 
 
 def _from_file(folder: LogFolder, run: Path, cell: CellResult, by: str) -> list[dict[str, Any]]:
-    name = cell.breakdown.file if cell.breakdown else ""
-    path = folder.file(run, name)
-    try:
-        details = json.loads(path.read_text(encoding="utf-8"))
-        key = {"operator": "operators", "module": "modules", "module_unfolded": "modules_unfolded"}[by]
-        return _checked(details[key])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"{name}, which holds modules and operators, is damaged. Measure the cell again.") from None
-
-
-def _checked(rows: Any) -> list[dict[str, Any]]:
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and "name" in row for row in rows):
-        raise UserError("The breakdown of this cell is damaged: its rows are not a table. Measure the cell again.")
-    return rows
+    key = {"operator": "operators", "module": "modules", "module_unfolded": "modules_unfolded"}[by]
+    return rows_of(folder.file(run, cell.breakdown.file if cell.breakdown else ""), key)
