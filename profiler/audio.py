@@ -1,8 +1,9 @@
 """Sample speech -> batches of an exact length.
 
 Takes any file that soundfile reads, at any rate, mono or not; gives float32 rows at the model's rate, cut or repeated
-to the exact number of samples. Rows of a batch are different pieces of the recording, chosen by a seed. Without a file
-the rows are random data, which is labelled as such: decoders may take other paths on it than on speech.
+to the exact number of samples. No more of a file is read than its first minutes, or as much as the longest cell. Rows
+of a batch are different pieces of the recording, chosen by a seed. Without a file the rows are random data, which is
+labelled as such: decoders may take other paths on it than on speech.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ Samples = npt.NDArray[np.float32]
 BLOCK = 1 << 20  # samples read at once
 UNKNOWN_SIZE = 0x7FFFF000  # programs that write WAV to a pipe put the largest number where the size belongs
 ROUNDING_SECONDS = 0.05  # manifests round lengths; so far beyond the end of a file is still its end
+USED_SECONDS = 600.0  # of a recording; a longer cell uses as much as its own length
+SLOWEST, FASTEST = 1_000, 1_000_000  # samples a second; what is outside was written by mistake, or to do harm
+MOST_CHANNELS = 256  # large arrays of microphones have fewer
 NOISE_LEVEL = 0.1  # about -20 dBFS, the level of speech
 
 
@@ -62,9 +66,11 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} is empty; name a file with audio in it")
     try:
         with soundfile.SoundFile(path) as file:
-            frames, declared = 0, declared_frames(file)
-            while read := len(file.read(BLOCK, dtype="float32")):
-                frames += read
+            refuse_unusual(file, str(path))
+            declared = declared_frames(file)
+            limit = math.ceil(USED_SECONDS * int(file.samplerate))
+            samples = _mono(file, limit)
+            frames = int(file.frames) if len(samples) >= limit else len(samples)
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
         raise AudioError(
@@ -74,6 +80,7 @@ def check_audio(path: Path) -> None:
         raise AudioError(f"{path} holds no samples; name a file with audio in it")
     if frames < declared:
         raise AudioError(f"{path} is cut off: {frames} of {declared} samples can be read; copy or convert it again")
+    _refuse_no_numbers(samples, str(path))
 
 
 def declared_frames(file: soundfile.SoundFile) -> int:
@@ -84,17 +91,21 @@ def declared_frames(file: soundfile.SoundFile) -> int:
     return int(file.frames)
 
 
-def read_mono(source: Path | BinaryIO, rate: int, offset: float = 0.0, seconds: float | None = None) -> Samples:
-    """A file, or `seconds` of it from `offset`, as one channel at `rate`."""
+def read_mono(
+    source: Path | BinaryIO, rate: int, offset: float = 0.0, seconds: float | None = None, or_less: bool = False
+) -> Samples:
+    """A file, or `seconds` of it from `offset`, as one channel at `rate`; `or_less` where the file may be shorter."""
+    name = str(source) if isinstance(source, Path) else "its audio"
     with soundfile.SoundFile(source) as file:
+        refuse_unusual(file, name)
         file_rate = int(file.samplerate)
         if offset:
             file.seek(round(offset * file_rate))
-        wanted = -1 if seconds is None else round(seconds * file_rate)
-        mono = file.read(wanted, dtype="float32", always_2d=True).mean(axis=1)
-    if len(mono) < wanted - ROUNDING_SECONDS * file_rate:
-        name = source if isinstance(source, Path) else "its audio"
+        wanted = None if seconds is None else round(seconds * file_rate)
+        mono = _mono(file, wanted)
+    if wanted is not None and not or_less and len(mono) < wanted - ROUNDING_SECONDS * file_rate:
         raise AudioError(f"{name} is cut off: {len(mono)} of {wanted} samples can be read")
+    _refuse_no_numbers(mono, name)
     if file_rate != rate:
         import soxr
 
@@ -102,23 +113,62 @@ def read_mono(source: Path | BinaryIO, rate: int, offset: float = 0.0, seconds: 
     return np.ascontiguousarray(mono, dtype=np.float32)
 
 
+def refuse_unusual(file: soundfile.SoundFile, name: str) -> None:
+    """Raise AudioError where a file says of itself what no recording is: it would become gigabytes, or nothing."""
+    rate, channels = int(file.samplerate), int(file.channels)
+    if not SLOWEST <= rate <= FASTEST:
+        raise AudioError(f"{name} has a sample rate of {rate:,} Hz; expected {SLOWEST:,} to {FASTEST:,}")
+    if channels > MOST_CHANNELS:
+        raise AudioError(f"{name} has {channels:,} channels; expected at most {MOST_CHANNELS}")
+
+
+def _mono(file: soundfile.SoundFile, frames: int | None) -> Samples:
+    """So many frames, or all that are left, as one channel; read block by block, so that many channels take no room."""
+    block, blocks = max(1, BLOCK // int(file.channels)), [np.empty(0, np.float32)]
+    left = math.inf if frames is None else frames
+    while left > 0:
+        read = file.read(int(min(block, left)), dtype="float32", always_2d=True)
+        if not len(read):
+            break
+        blocks.append(read.mean(axis=1))
+        left -= len(read)
+    return np.concatenate(blocks)
+
+
+def _refuse_no_numbers(samples: Samples, name: str) -> None:
+    wrong = len(samples) - int(np.isfinite(samples).sum())
+    if wrong:
+        raise AudioError(f"{name} has {wrong:,} samples that are not numbers (NaN or infinite); convert it again")
+
+
 class Speech:
     """A source of batches: pieces of one recording, or random data."""
 
     def __init__(self, path: Path | None, rate: int) -> None:
         self.rate = rate
-        self.recording = read_mono(path, rate) if path else None
+        self._path, self._seconds = path, USED_SECONDS
+        self._held = read_mono(path, rate, seconds=USED_SECONDS, or_less=True) if path else None
+
+    def _recording(self, seconds: float) -> Samples | None:
+        """What rows of this length are taken from, whatever was asked for before."""
+        if self._path is None or self._held is None:
+            return None
+        used = max(USED_SECONDS, seconds)
+        if used > self._seconds:
+            self._held, self._seconds = read_mono(self._path, self.rate, seconds=used, or_less=True), used
+        return self._held[: math.ceil(used * self.rate)]
 
     def batch(self, seconds: float, batch_size: int, seed: int, padding: float = 0.0) -> Batch:
         """Rows of exactly `seconds`; another seed takes other pieces."""
         length = max(1, round(seconds * self.rate))
         chance = np.random.default_rng(seed)
         rows = np.empty((batch_size, length), dtype=np.float32)
-        for row, start in zip(rows, self._starts(batch_size, chance), strict=True):
-            if self.recording is None:
+        recording = self._recording(seconds)
+        for row, start in zip(rows, _starts(recording, batch_size, chance), strict=True):
+            if recording is None:
                 row[:] = chance.standard_normal(length, dtype=np.float32) * NOISE_LEVEL
             else:
-                _repeat_into(row, self.recording, start)
+                _repeat_into(row, recording, start)
         lengths = np.full(batch_size, length, dtype=np.int64)
         if padding and batch_size > 1:
             # The first row stays full, so that the batch has the length that the cell names.
@@ -128,13 +178,14 @@ class Speech:
                 row[used:] = 0.0
         return Batch(rows, lengths, self.rate)
 
-    def _starts(self, count: int, chance: np.random.Generator) -> list[int]:
-        """Where each row begins: spread evenly over the recording from a random first place."""
-        if self.recording is None:
-            return [0] * count
-        size = len(self.recording)
-        first = int(chance.integers(size))
-        return [(first + index * size // count) % size for index in range(count)]
+
+def _starts(recording: Samples | None, count: int, chance: np.random.Generator) -> list[int]:
+    """Where each row begins: spread evenly over the recording from a random first place."""
+    if recording is None:
+        return [0] * count
+    size = len(recording)
+    first = int(chance.integers(size))
+    return [(first + index * size // count) % size for index in range(count)]
 
 
 def _repeat_into(row: Samples, recording: Samples, start: int) -> None:

@@ -19,6 +19,7 @@ from profiler.accuracy.normalise import made_by, normaliser
 from profiler.accuracy.transcripts import Transcript, read
 from profiler.errors import UserError
 from profiler.results.types import Accuracy, Bootstrap, ErrorRate, LeftOut, RateDifference, Results
+from profiler.results.untrusted import inside
 
 RESAMPLES = 2000
 CHUNK = 1 << 22  # drawn numbers that are held at once
@@ -180,7 +181,7 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
     scores: dict[str, Score] = {}
     for record in kept:
         chosen, seed = normalise or record.normalisation, record.bootstrap.seed
-        found = score(read(folder / str(record.transcripts)).values(), chosen)
+        found = score(read(inside(folder, str(record.transcripts))).values(), chosen)
         put_rates(record, found, chosen, seed)
         if found:
             scores[record.variant] = found

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import StorageError, UserError
+from profiler.results.untrusted import parse_json, read_bytes
 
 FILE = "transcripts.jsonl"
 
@@ -43,7 +44,7 @@ def append(path: Path, transcripts: Iterable[Transcript]) -> None:
 def read(path: Path) -> dict[str, Transcript]:
     """All utterances by id. A last line that was cut off is no utterance; any other damage is an error."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode("utf-8")
     except FileNotFoundError:
         raise UserError(
             f"There is no {path}: the run did not keep what its model wrote, so that it cannot be scored."
@@ -61,7 +62,7 @@ def read(path: Path) -> dict[str, Transcript]:
 
 def _parsed(line: str, path: Path, number: int) -> Transcript:
     try:
-        values: dict[str, Any] = json.loads(line)
+        values: dict[str, Any] = parse_json(line.encode())
         transcript = Transcript(**{name: values[name] for name in Transcript.__dataclass_fields__})
         if not all(isinstance(value, str) for value in (transcript.id, transcript.reference, transcript.hypothesis)):
             raise ValueError

@@ -9,7 +9,7 @@ from pathlib import Path
 from profiler.dataset.checks import Entry, take
 from profiler.dataset.columns import entry_of, expected, fields_in, usable
 from profiler.dataset.items import DatasetError, Problem, Reading
-from profiler.dataset.lines import open_text
+from profiler.dataset.lines import bounded_lines, open_text
 
 LARGEST_FIELD = 1 << 24
 
@@ -23,9 +23,9 @@ def _entries(source: Path) -> Iterator[Entry | Problem]:
     with open_text(source) as file:
         if source.suffix.lower() == ".tsv":
             # Tab-separated files of speech corpora quote nothing: a quotation mark is a part of the transcript.
-            rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            rows = csv.reader(bounded_lines(file, source), delimiter="\t", quoting=csv.QUOTE_NONE)
         else:
-            rows = csv.reader(file, skipinitialspace=True)
+            rows = csv.reader(bounded_lines(file, source), skipinitialspace=True)
         try:
             header = next(rows, [])
             fields = fields_in(header)

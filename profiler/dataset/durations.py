@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
+from profiler.errors import AudioError
+
 
 class Durations:
     """Looks into each file once: pieces of one recording share it."""
@@ -36,11 +38,14 @@ def length_of(source: Path | BinaryIO, name: str) -> float | str:
     """Seconds of what soundfile reads from a file or from memory; or why it cannot be used, by name."""
     import soundfile
 
-    from profiler.audio import declared_frames
+    from profiler.audio import declared_frames, refuse_unusual
 
     try:
         with soundfile.SoundFile(source) as file:
+            refuse_unusual(file, name)
             frames, declared, rate = int(file.frames), declared_frames(file), int(file.samplerate)
+    except AudioError as error:
+        return str(error)
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         reason = str(getattr(error, "error_string", "") or getattr(error, "strerror", "") or error).strip().rstrip(".")
         return f"{name} cannot be read as audio ({reason})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,15 @@ from profiler.dataset.lines import numbered_lines
 
 AUDIO = (".aif", ".aiff", ".au", ".caf", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".rf64", ".sph", ".w64", ".wav")
 TRANSCRIPTS = ".trans.txt"
+MOST_FILES = 5_000_000
+MANY_FILES = 50_000  # in a folder of so many, at least this share is audio; in a home or a whole disk it is not
+SHARE_OF_AUDIO = 0.01
 
 
 def read(source: Path, reading: Reading) -> Reading:
     if not source.is_dir():
         raise DatasetError(f"{source} is not a folder.")
-    everything = sorted(path for path in source.rglob("*") if path.is_file() and not path.name.startswith("."))
+    everything = sorted(_files(source, reading))
     audio = [path for path in everything if path.suffix.lower() in AUDIO]
     transcripts = [path for path in everything if path.name.endswith(TRANSCRIPTS)]
     known = {*audio, *transcripts}
@@ -29,6 +33,28 @@ def read(source: Path, reading: Reading) -> Reading:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         reading.notes.append(f"Not taken for audio, by their names: {named}{more}.")
     return take(_entries(source, audio, transcripts), reading, source)
+
+
+def _files(source: Path, reading: Reading) -> Iterator[Path]:
+    """All files below a folder. Links to folders are not followed; a folder that may not be read is a problem."""
+
+    def unreadable(error: OSError) -> None:
+        place = os.path.relpath(error.filename, source)
+        reading.problems.append(Problem(place, f"this folder cannot be read: {error.strerror}"))
+
+    looked = audio = 0
+    for folder, _, names in os.walk(source, onerror=unreadable):
+        for name in names:
+            looked += 1
+            audio += name.lower().endswith(AUDIO)
+            path = Path(folder, name)
+            if not name.startswith(".") and path.is_file():
+                yield path
+        if looked > MOST_FILES or (looked > MANY_FILES and audio < SHARE_OF_AUDIO * looked):
+            raise DatasetError(
+                f"{source} is not taken for a data set: of the first {looked:,} files in it {audio:,} are audio. "
+                "Name the folder that holds the recordings, or a manifest."
+            )
 
 
 def _entries(source: Path, audio: list[Path], transcripts: list[Path]) -> Iterator[Entry | Problem]:

@@ -12,6 +12,8 @@ from typing import IO
 
 from profiler.dataset.items import DatasetError
 
+LONGEST_LINE = 20_000_000  # characters; an utterance takes some hundred
+MOST_CHARACTERS = 4_000_000_000
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -35,6 +37,16 @@ def open_text(path: Path) -> Iterator[IO[str]]:
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(1, 'first line'), ...; empty lines are left out."""
     with open_text(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(bounded_lines(file, path), 1):
             if line.strip():
                 yield number, line.rstrip("\r\n")
+
+
+def bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
+    """The lines of a file, as long as they are lines: a small archive may unpack to one of gigabytes."""
+    left = MOST_CHARACTERS
+    while line := file.readline(LONGEST_LINE):
+        left -= len(line)
+        if left < 0 or (len(line) == LONGEST_LINE and not line.endswith("\n")):
+            raise DatasetError(f"{path} is no manifest: it is too large, or has lines of millions of characters.")
+        yield line

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from profiler.results.untrusted import LONGEST_NAME, NAME
 from profiler.units import parse_bytes
 
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(gt=0, le=1_000_000)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 
 
 class Section(BaseModel):

@@ -12,6 +12,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.metrics import LATENCY, METRICS, PEAK
 from profiler.report.table import Table
 from profiler.results.types import BreakdownFile, CellResult, OperatorPart, Part, Results
+from profiler.results.untrusted import inside, read_json
 from profiler.units import many, significant
 
 By = Literal["label", "module", "operator"]
@@ -114,11 +115,17 @@ def all_rows(cell: CellResult, folder: Path, asked: BreakdownQuery) -> Sequence[
     assert cell.breakdown is not None
     if asked.by == "label":
         return cell.breakdown.labels
-    path = folder / cell.breakdown.file
+    return rows_of(inside(folder, cell.breakdown.file), asked)
+
+
+def rows_of(path: Path, asked: BreakdownQuery) -> Sequence[Part]:
+    """Modules or operators, from breakdown.json, which may be missing, damaged, or anybody's."""
     try:
-        details = BreakdownFile.model_validate_json(path.read_bytes())
+        details = BreakdownFile.model_validate(read_json(path))
     except (OSError, ValueError):
-        raise UserError(f"{path}, which holds modules and operators, is missing or damaged.") from None
+        raise UserError(
+            f"{path.name}, which holds modules and operators, is missing or damaged. Measure the cell again."
+        ) from None
     return details.operators if asked.by == "operator" else details.all_modules(asked.unfolded)
 
 

@@ -23,7 +23,7 @@ def cell_rows(results: Results) -> list[dict[str, Any]]:
 
 def columns(results: Results) -> list[str]:
     """Their names, also where a run has no cell yet."""
-    return list(_row(results, CellResult(variant="", seconds=1, batch_size=1, status="skipped")))
+    return list(_row(results, CellResult(variant="none", seconds=1, batch_size=1, status="skipped")))
 
 
 def _row(results: Results, cell: CellResult) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from profiler.metrics import PEAK, RTF
 from profiler.report.markdown import render
 from profiler.results.types import CellResult, Results
+from profiler.results.untrusted import inside
 
 QUEUE = 1000
 
@@ -24,7 +25,7 @@ def write(results: Results, folder: Path) -> list[Path]:
     tables = render(results)
     for variant in results.variants:
         cells = [cell for cell in results.cells if cell.variant == variant and cell.status == "ok"]
-        target = folder / variant
+        target = inside(folder, variant)
         target.mkdir(exist_ok=True)
         for old in target.glob("events.out.tfevents.*"):
             old.unlink()

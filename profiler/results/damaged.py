@@ -7,6 +7,8 @@ figures of a file that was cut off or edited is better served by those that are 
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -15,8 +17,11 @@ from pydantic import ValidationError
 from profiler.errors import UserError
 from profiler.results.store import put_journal, read_results, upgraded
 from profiler.results.types import FILE, JOURNAL, SCHEMA, Environment, Record, Results, Run
+from profiler.results.untrusted import inside, read_bytes
 
-SPACE = " \t\r\n,"
+SPACE = re.compile(r"[ \t\r\n,]*")
+MOST_BROKEN = 10_000  # entries; what has more was never a list of ours
+PATIENCE_S = 5.0  # for what may be a list of entries none of which ends
 
 
 def read_as_much(path: Path) -> tuple[Results, str | None]:
@@ -27,8 +32,8 @@ def read_as_much(path: Path) -> tuple[Results, str | None]:
         problem = error
     file = path / FILE if path.is_dir() else path
     try:
-        found = _members(file.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
+        found = _members(read_bytes(inside(file.parent, file.name)).decode("utf-8", "replace"))
+    except (OSError, UserError):
         raise problem from None
     version = found.get("schema")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA:
@@ -63,12 +68,14 @@ def _whole(found: dict[str, Any], name: str, kind: type[Record], lost: list[str]
     entries = found.get(name)
     if not isinstance(entries, list):
         return []
-    whole = []
+    whole, broken = [], 0
     for entry in entries:
         try:
             whole.append(kind.model_validate(entry))
         except ValidationError:
-            continue
+            broken += 1
+            if broken > MOST_BROKEN:
+                break
     if len(whole) < len(entries):
         lost.append(f"{len(entries) - len(whole)} of its {name}")
     return whole
@@ -97,7 +104,8 @@ def _members(text: str) -> dict[str, Any]:
 def _entries(decoder: json.JSONDecoder, text: str, place: int) -> tuple[list[Any], int]:
     """Entries of a list. We write a cell a line, so after a broken one the next line is a new start."""
     entries: list[Any] = []
-    while place < len(text):
+    given_up = time.monotonic() + PATIENCE_S
+    while place < len(text) and time.monotonic() < given_up:
         place = _next(text, place)
         if text.startswith("]", place):
             return entries, place + 1
@@ -114,6 +122,5 @@ def _entries(decoder: json.JSONDecoder, text: str, place: int) -> tuple[list[Any
 
 
 def _next(text: str, place: int) -> int:
-    while place < len(text) and text[place] in SPACE:
-        place += 1
-    return place
+    found = SPACE.match(text, place)
+    return found.end() if found else place

@@ -17,7 +17,7 @@ from profiler.errors import StorageError, UserError, did_you_mean
 from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import is_archive, unpack
 from profiler.results.store import read_results
-from profiler.results.types import FILE, Results
+from profiler.results.types import FILE, JOURNAL, Results
 
 DEPTHS = ("*", "*/*", "*/*/*")  # runs of other machines are dropped in with or without a folder around them
 
@@ -93,25 +93,25 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def opened(name: str, logdir: Path) -> Iterator[Path]:
-    """The run's folder; that of an archive is gone again at the end."""
+def opened(name: str, logdir: Path, only: tuple[str, ...] = ()) -> Iterator[Path]:
+    """The run's folder; that of an archive is gone again at the end, and may have `only` these files."""
     if not is_archive(Path(name)):
         yield find_run(name, logdir)
         return
     with tempfile.TemporaryDirectory(prefix="speech-profiler-") as temporary:
-        unpack(Path(name), Path(temporary))
+        unpack(Path(name), Path(temporary), only)
         yield Path(temporary)
 
 
 def open_run(name: str, logdir: Path) -> tuple[Path, Results]:
     """Where the run is, and all that it measured. Raises UserError where there is none, or it is damaged."""
-    with opened(name, logdir) as folder:
+    with opened(name, logdir, (FILE, JOURNAL)) as folder:
         return Path(name) if is_archive(Path(name)) else folder, read_results(folder)
 
 
 def open_as_much(name: str, logdir: Path) -> tuple[Results, str | None]:
     """What is whole of a run, and what is wrong with it. Raises UserError where nothing can be shown."""
-    with opened(name, logdir) as folder:
+    with opened(name, logdir, (FILE, JOURNAL)) as folder:
         return read_as_much(folder)
 
 

@@ -36,6 +36,7 @@ from profiler.results.types import (
     Results,
     RunHead,
 )
+from profiler.results.untrusted import fresh, inside, parse_json, read_bytes, read_json, shortened
 
 SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
 REPLACING_SHARE = 0.02  # of the time may go into replacing results.json; the journal has what it lacks
@@ -117,7 +118,7 @@ class ResultsFile:
 
     def _append(self, key: Key, text: bytes) -> None:
         if self._journal is None:
-            self._journal = os.open(self.folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._journal = os.open(fresh(self.folder / JOURNAL), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             self._journal_end = _whole_lines(self._journal)  # of a run that is taken up
         line = text + b"\n"
         try:
@@ -133,7 +134,7 @@ class ResultsFile:
     def _replace(self, to_disk: bool) -> None:
         """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
         text = _json(self.head.model_dump(mode="json", by_alias=True))
-        part = self.path.with_name(f".{FILE}.part")
+        part = fresh(self.path.with_name(f".{FILE}.part"))
         places: dict[Key, tuple[int, int]] = {}
         try:
             with part.open("wb") as file:
@@ -196,6 +197,7 @@ def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
     part = path.with_name(f".{path.name}.part")
     with _storage(path):
         try:
+            fresh(part)
             with part.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
@@ -212,12 +214,12 @@ def read_results(path: Path) -> Results:
     """Read a results.json, or the one in a run's folder."""
     file = path / FILE if path.is_dir() else path
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = read_json(inside(file.parent, file.name))
     except FileNotFoundError:
         raise UserError(f"{path} is not a run: there is no {FILE} in it.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        empty = " but empty" if file.stat().st_size == 0 else ""
-        raise UserError(f"{file} is damaged: it is not JSON{empty}. Was it edited or copied only in part?") from None
+    except ValueError as error:
+        reason = " but empty" if file.stat().st_size == 0 else f" ({error})"
+        raise UserError(f"{file} is damaged: it is not JSON{reason}. Was it edited or copied only in part?") from None
     except OSError as error:
         raise UserError(f"Cannot read {file}: {error.strerror}.") from None
     version = data.get("schema") if isinstance(data, dict) else None
@@ -233,14 +235,14 @@ def read_results(path: Path) -> Results:
         return Results.model_validate(upgraded(data) if version == 1 else data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        place = shortened(".".join(str(part) for part in first["loc"]))
         raise UserError(f"{file} is damaged at {place}: {first['msg']}.") from None
 
 
 def put_journal(data: dict[str, Any], journal: Path) -> None:
     """Cells that were finished after results.json was last replaced; a line that was cut off is not finished."""
     try:
-        lines = journal.read_bytes().splitlines(keepends=True)
+        lines = read_bytes(inside(journal.parent, journal.name)).splitlines(keepends=True)
     except OSError:
         return
     cells = data.get("cells")
@@ -249,8 +251,8 @@ def put_journal(data: dict[str, Any], journal: Path) -> None:
     places = {_key(cell): place for place, cell in enumerate(cells)}
     for line in lines:
         try:
-            cell = json.loads(line) if line.endswith(b"\n") else None
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            cell = parse_json(line) if line.endswith(b"\n") else None
+        except ValueError:
             continue
         if isinstance(cell, dict):
             place = places.setdefault(_key(cell), len(cells))

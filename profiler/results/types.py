@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator
+from pydantic_core import CoreSchema
 
 from profiler.results.statistics import cut, relative_half_width
+from profiler.results.untrusted import LONGEST_TEXT, MOST_CELLS, FileName, InnerPath, bounded
 from profiler.units import place_text
 
 SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its interval is taken over rounds
@@ -20,7 +22,20 @@ WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 class Record(BaseModel):
     """Common to all parts: unknown keys of newer versions are kept, not refused. This version writes none of them."""
 
-    model_config = ConfigDict(extra="allow", defer_build=True, json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(
+        extra="allow",
+        defer_build=True,
+        json_schema_extra={"additionalProperties": False},
+        str_max_length=LONGEST_TEXT,
+        allow_inf_nan=False,  # JSON has no such numbers
+    )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The first wrong entry of a list is enough to refuse it: a million of them would be a million messages."""
+        schema = handler(source)
+        bounded(schema)
+        return schema
 
 
 # -- models
@@ -29,7 +44,7 @@ class Record(BaseModel):
 class Run(Record):
     """One execution of a recipe."""
 
-    id: str
+    id: FileName
     recipe: str
     recipe_sha256: str
     command: str
@@ -49,7 +64,7 @@ class Sides(Record):
     """What an A/B run compares: variants that took turns."""
 
     about: dict[str, str]  # A and B, as they were given
-    pairs: list[tuple[str, str]]  # variants of A and of B
+    pairs: list[tuple[FileName, FileName]]  # variants of A and of B
     threshold: float  # smaller changes are of no interest
 
 
@@ -135,7 +150,7 @@ class TrainingSetup(Record):
 class Model(Record):
     """The model of one variant."""
 
-    variant: str
+    variant: FileName
     source: str
     type: str
     weights: Literal["pretrained", "random", "no"] | None = None
@@ -381,14 +396,14 @@ class Breakdown(Record):
     call_s: float | None = None
     seconds_of_audio: float | None = None
     overhead: LabelOverhead
-    file: str
+    file: InnerPath
     notes: list[str] = Field(default_factory=list)
 
 
 class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
-    variant: str
+    variant: FileName
     seconds: float
     batch_size: int
     status: Literal["ok", "skipped", "failed"]
@@ -412,7 +427,7 @@ class CellResult(Record):
     training: StepFigures | None = None
     breakdown: Breakdown | None = None
     breakdown_reason: str | None = None
-    trace: str | None = None
+    trace: InnerPath | None = None
     trace_reason: str | None = None
     figures: dict[str, dict[str, float]] = Field(default_factory=dict)  # of further passes, by name
     figures_reasons: dict[str, str] = Field(default_factory=dict)  # why a further pass has none
@@ -522,7 +537,7 @@ class BatchSample(Record):
 class DatasetResult(Record):
     """One variant over the batches of a data set."""
 
-    variant: str
+    variant: FileName
     dataset: str
     status: Literal["ok", "skipped", "failed"] = "ok"
     reason: str | None = None
@@ -594,7 +609,7 @@ class LeftOut(Record):
 class Accuracy(Record):
     """How well one variant transcribed a data set; `reason` says why there is no error rate."""
 
-    variant: str
+    variant: FileName
     dataset: str
     reason: str | None = None
     utterances: int = 0  # scored, of those that were drawn
@@ -610,7 +625,7 @@ class Accuracy(Record):
     bootstrap: Bootstrap = Field(default_factory=Bootstrap)
     left_out: list[LeftOut] = Field(default_factory=list)
     changed_texts: int = 0  # utterances that got another text in a later round
-    transcripts: str | None = None  # the file with what the model wrote
+    transcripts: InnerPath | None = None  # the file with what the model wrote
     references: str | None = None  # fingerprint of the utterances and their references
 
 
@@ -733,7 +748,7 @@ class RunHead(Record):
 class Results(RunHead):
     """The whole file."""
 
-    cells: list[CellResult] = Field(default_factory=list)
+    cells: list[CellResult] = Field(default_factory=list, max_length=MOST_CELLS)
     datasets: list[DatasetResult] = Field(default_factory=list)
 
     def cell(self, variant: str, seconds: float, batch_size: int) -> CellResult | None:

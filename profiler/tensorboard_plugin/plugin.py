@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import mimetypes
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,19 @@ OTHER_FORM = "The files of this run are not in the form that was expected ({}); 
 
 class Arguments(dict[str, str]):
     """What stands in the address. What is missing there is the address's fault, not that of a file."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.args.to_dict())
+        self._connection: socket.socket | None = request.environ.get("werkzeug.socket")
+
+    def wanted(self) -> bool:
+        """Whether who asked still waits; where that cannot be told, yes."""
+        try:
+            return self._connection is None or bool(self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def __missing__(self, key: str) -> str:
         raise UserError(f"The address is not whole: `{key}` is missing.")
@@ -109,7 +123,10 @@ class SpeechProfilePlugin(TBPlugin):
         name = given["run"]
         folder = self._logs().run(name)
         if not (folder / "results.json").exists():
-            return {"name": name, "kind": "traces", "traces": self._logs().traces(folder)}
+            traces = self._logs().traces(folder)
+            if not traces:
+                raise NotFound(f"{name!r} is neither a run nor a folder of traces.")
+            return {"name": name, "kind": "traces", "traces": traces}
         results, problem = self._read_as_much(name)
         now = "-".join(map(str, stamp(self._logs().file(folder, "results.json"))))
         if given.get("known") == now:
@@ -152,7 +169,8 @@ class SpeechProfilePlugin(TBPlugin):
         _, cell = self._cell(given, side)
         folder = self._logs().run(given[f"{side}run"])
         found = self._logs().traces(folder, cell.variant, cell.label) if cell.breakdown is None else []
-        trace = self._traces.get(self._logs().file(folder, cell.variant, cell.label, found[0])) if found else None
+        file = self._logs().file(folder, cell.variant, cell.label, found[0]) if found else None
+        trace = self._traces.get(file, given.wanted) if file else None
         return cell_table(self._logs(), folder, cell, by, trace)
 
     def _side_by_side(self, given: Arguments) -> Any:
@@ -194,7 +212,7 @@ class SpeechProfilePlugin(TBPlugin):
         return self._logs().file(self._logs().run(given["run"]), name)
 
     def _trace(self, given: Arguments) -> Columns:
-        return self._traces.get(self._trace_file(given))
+        return self._traces.get(self._trace_file(given), given.wanted)
 
     def _stamp(self, given: Arguments) -> str:
         return "-".join(map(str, stamp(self._trace_file(given))))
@@ -212,7 +230,7 @@ class SpeechProfilePlugin(TBPlugin):
         @Request.application
         def serve(request: Request) -> Response:
             try:
-                path = self._trace_file(Arguments(request.args.to_dict()))
+                path = self._trace_file(Arguments(request))
             except UserError as error:
                 return _error(request, str(error), 404)
             name = path.name.encode("ascii", "replace").decode().replace('"', "'")
@@ -236,7 +254,7 @@ def _json(answer: Answer) -> Any:
     @Request.application
     def serve(request: Request) -> Response:
         try:
-            content = msgspec.json.encode(answer(Arguments(request.args.to_dict())))
+            content = msgspec.json.encode(answer(Arguments(request)))
         except NotFound as error:
             return _error(request, str(error), 404)
         except UserError as error:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import UserError
-from profiler.report.breakdown import BreakdownQuery, label_rows, remarks_of
+from profiler.report.breakdown import BreakdownQuery, By, label_rows, remarks_of, rows_of
 from profiler.results.types import CellResult
 from profiler.tensorboard_plugin.folder import LogFolder
 from profiler.tensorboard_plugin.trace.columns import Columns
@@ -26,10 +24,13 @@ def cell_table(folder: LogFolder, run: Path, cell: CellResult, by: str, trace: C
     """{rows, remarks}; {rows: [], message} where there is nothing to show, with the reason."""
     if cell.breakdown is None:
         return _without_breakdown(cell, by, trace)
-    rows = label_rows(cell) if by == "label" else _from_file(folder, run, cell, by)
-    asked = BreakdownQuery(by="operator" if by == "operator" else "label" if by == "label" else "module")
-    unfolded = BreakdownQuery(by="module", unfolded=True) if by == "module_unfolded" else asked
-    return {"rows": rows, "remarks": remarks_of(cell, unfolded)}
+    part: By = "operator" if by == "operator" else "label" if by == "label" else "module"
+    asked = BreakdownQuery(by=part, unfolded=by == "module_unfolded")
+    if by == "label":
+        rows = label_rows(cell)
+    else:
+        rows = [row.model_dump() for row in rows_of(folder.file(run, cell.breakdown.file), asked)]
+    return {"rows": rows, "remarks": remarks_of(cell, asked)}
 
 
 def table_of_trace(trace: Columns, by: str) -> dict[str, Any]:
@@ -47,20 +48,3 @@ def _without_breakdown(cell: CellResult, by: str, trace: Columns | None) -> dict
     if "message" in found:
         found["message"] = f"There is no breakdown: {why}. {found['message']}"
     return found
-
-
-def _from_file(folder: LogFolder, run: Path, cell: CellResult, by: str) -> list[dict[str, Any]]:
-    name = cell.breakdown.file if cell.breakdown else ""
-    path = folder.file(run, name)
-    try:
-        details = json.loads(path.read_text(encoding="utf-8"))
-        key = {"operator": "operators", "module": "modules", "module_unfolded": "modules_unfolded"}[by]
-        return _checked(details[key])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"{name}, which holds modules and operators, is damaged. Measure the cell again.") from None
-
-
-def _checked(rows: Any) -> list[dict[str, Any]]:
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and "name" in row for row in rows):
-        raise UserError("The breakdown of this cell is damaged: its rows are not a table. Measure the cell again.")
-    return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import soundfile
 
 from profiler.audio import NOISE_LEVEL, Speech, check_audio, read_mono
+from profiler.dataset.durations import length_of
 from profiler.errors import AudioError
 from tests.helpers.tiny import SPEECH
 
@@ -218,3 +220,62 @@ def test_a_wav_from_a_pipe_does_not_know_its_size_and_is_fine(tmp_path: Path) ->
 def test_a_recording_under_another_name_is_fine(tmp_path: Path) -> None:
     shutil.copy(SPEECH, tmp_path / "speech.bin")
     check_audio(tmp_path / "speech.bin")
+
+
+# --- files that nobody recorded ---
+
+
+def test_only_the_first_minutes_of_a_long_recording_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as much as a longer cell needs, whichever cell came before."""
+    monkeypatch.setattr("profiler.audio.USED_SECONDS", 0.5)
+    file = ramp(tmp_path, 4 * RATE)
+    whole = read_mono(file, RATE)
+    speech = Speech(file, RATE)
+    short = speech.batch(0.1, 4, seed=0).waveforms
+    assert short.max() <= whole[RATE // 2]
+    long = speech.batch(2, 4, seed=0).waveforms
+    assert long.shape == (4, 2 * RATE)
+    assert whole[RATE // 2] < long.max() <= whole[2 * RATE]
+    np.testing.assert_array_equal(speech.batch(0.1, 4, seed=0).waveforms, short)
+
+
+def test_a_sparse_file_of_gigabytes_takes_the_memory_of_what_is_used(tmp_path: Path) -> None:
+    file = tmp_path / "large.wav"
+    soundfile.write(file, tone(1, RATE), RATE, subtype="PCM_16")
+    size = 4_000_000_000
+    with file.open("r+b") as raw:
+        raw.seek(4)
+        raw.write((size - 8).to_bytes(4, "little"))
+        raw.seek(40)
+        raw.write((size - 44).to_bytes(4, "little"))
+        raw.truncate(size)
+    tracemalloc.start()
+    check_audio(file)
+    Speech(file, RATE).batch(1, 1, seed=0)
+    assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels", "said"), [(1, 1, "1 Hz"), (2_000_000_000, 1, "Hz"), (16000, 600, "600 ch")]
+)
+def test_rates_and_channels_that_nobody_records_are_refused(
+    tmp_path: Path, rate: int, channels: int, said: str
+) -> None:
+    file = tmp_path / "odd.wav"
+    soundfile.write(file, np.zeros((100, channels), np.float32), rate)
+    for read in (check_audio, lambda path: Speech(path, RATE)):
+        with pytest.raises(AudioError, match=said):
+            read(file)
+    assert said in str(length_of(file, "odd.wav"))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_samples_that_are_not_numbers_are_refused_and_counted(tmp_path: Path, value: float) -> None:
+    samples = tone(1, RATE)
+    samples[100:103] = value
+    soundfile.write(tmp_path / "nan.wav", samples, RATE, subtype="FLOAT")
+    for read in (check_audio, lambda path: Speech(path, RATE), lambda path: read_mono(path, RATE, 0.0, 0.5)):
+        with pytest.raises(AudioError, match=r"nan\.wav has 3 samples that are not numbers"):
+            read(tmp_path / "nan.wav")
+    read_mono(tmp_path / "nan.wav", RATE, 0.5, 0.5)

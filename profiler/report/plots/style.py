@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from profiler.results.untrusted import fresh
+
 # Okabe and Ito's colours, which most colour-blind people can tell apart; markers and dashes say the same in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -87,9 +89,9 @@ def panels(
         for axes in drawn:
             plain_ticks(axes)
         _arrange(made, drawn, (title, note), (x, y), left, height, columns=2 if several else 1)
-        FigureCanvasAgg(made).print_figure(path.with_suffix(".png"), dpi=DPI, pil_kwargs={"compress_level": 3})
+        FigureCanvasAgg(made).print_figure(fresh(path.with_suffix(".png")), dpi=DPI, pil_kwargs={"compress_level": 3})
         about = {"Date": None, "Creator": "speech-profiler", "Title": f"{title}. {note}".strip(". ")}
-        FigureCanvasSVG(made).print_figure(path.with_suffix(".svg"), metadata=about)
+        FigureCanvasSVG(made).print_figure(fresh(path.with_suffix(".svg")), metadata=about)
 
 
 def _arrange(

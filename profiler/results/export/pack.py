@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +20,14 @@ from profiler.errors import ProfilerError, UserError
 from profiler.results.export.private import Scrubber, without_private
 from profiler.results.store import ResultsFile, read_results
 from profiler.results.types import FILE, CellResult, Results
+from profiler.results.untrusted import inside, read_bytes, read_json
 
 RECIPE = "recipe.yaml"
 NOT_EXPORTED = "traces were left out when this run was exported"
 REMOVED = "Private paths, user and host names were removed when this run was exported."
+TRACES = "*.pt.trace.json.gz"
+LONGEST_LINE = 50_000_000  # characters of a trace, which has some lines for every event
+LARGEST_TRACE = 4_000_000_000
 TEXTS = {".json", ".html", ".md", ".csv", ".svg", ".yaml"}
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # what zip can say; when the files were packed is nobody's business
 
@@ -87,7 +92,7 @@ def _stage(
     _stage_transcripts(shared, results, folder, staged, with_transcripts, packed)
     ResultsFile(staged, shared).write()
     if (folder / RECIPE).is_file():
-        text = (folder / RECIPE).read_text(encoding="utf-8", errors="replace")
+        text = read_bytes(inside(folder, RECIPE)).decode("utf-8", "replace")
         (staged / RECIPE).write_text(clean(text), encoding="utf-8")
     return shared
 
@@ -100,8 +105,8 @@ def _stage_breakdown(
     if not name or not source:
         return
     try:
-        details = json.loads((folder / source).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        details = read_json(inside(folder, source))
+    except (OSError, ValueError, UserError):
         return
     target = staged / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,10 +116,10 @@ def _stage_breakdown(
 def _stage_traces(
     cell: CellResult, original: CellResult, folder: Path, staged: Path, clean: Clean | None, packed: Packed
 ) -> None:
-    """All traces of a cell; with `clean=None` none, and the cell says so."""
+    """All traces of a cell; with `clean=None` none, and the cell says so. A damaged one is left out."""
     if not cell.trace or not original.trace:
         return
-    sources = sorted((folder / original.trace).parent.glob("*.pt.trace.json.gz"))
+    sources = sorted((folder / original.trace).parent.glob(TRACES))
     if clean is None:
         cell.trace, cell.trace_reason = None, NOT_EXPORTED
         packed.traces_left_out += len(sources)
@@ -123,8 +128,22 @@ def _stage_traces(
     target.mkdir(parents=True, exist_ok=True)
     for source in sources:
         place = target / clean(source.name)
-        with gzip.open(source, "rt", encoding="utf-8") as old, gzip.open(place, "wt", encoding="utf-8") as new:
-            new.writelines(clean(line) for line in old)
+        try:
+            _copy_trace(inside(folder, str(source.relative_to(folder))), place, clean)
+        except (OSError, EOFError, ValueError, zlib.error):  # of gzip, and of what is no text
+            place.unlink(missing_ok=True)
+            packed.traces_left_out += 1
+
+
+def _copy_trace(source: Path, target: Path, clean: Clean) -> None:
+    """Line by line. Raises ValueError where one is too long, as in a file that is no trace."""
+    with gzip.open(source, "rt", encoding="utf-8") as old, gzip.open(target, "wt", encoding="utf-8") as new:
+        left = LARGEST_TRACE
+        while line := old.readline(LONGEST_LINE):
+            left -= len(line)
+            if left < 0 or (len(line) == LONGEST_LINE and not line.endswith("\n")):
+                raise ValueError
+            new.write(clean(line))
 
 
 def _stage_transcripts(
@@ -134,7 +153,7 @@ def _stage_transcripts(
     for record, original in zip(shared.accuracy, results.accuracy, strict=True):
         if original.transcripts is None:
             continue
-        if not wanted or record.transcripts is None or not (folder / original.transcripts).is_file():
+        if not wanted or record.transcripts is None or not inside(folder, original.transcripts).is_file():
             record.transcripts = None
             packed.transcripts_left_out += 1
             continue

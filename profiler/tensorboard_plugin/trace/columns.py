@@ -21,6 +21,8 @@ Ints = NDArray[np.int32]
 MEMORY = "[memory]"
 OUTSIDE_OF_THREADS = "Trace"  # a category: the profiler's own span over everything
 TOUCHING = 0.002  # microseconds by which rounding lets neighbours overlap
+LONGEST_NAME = 1000  # characters; what is longer is cut: it would be sent with every drawing
+MOST_NAMES = 500_000  # different ones, and as many details; a trace of millions of events has thousands
 DEVICES = {0: "CPU", 1: "CUDA", 13: "MPS"}
 Track = tuple[int | str | None, int | str | None]
 
@@ -98,8 +100,8 @@ class _Collected:
     def _add_span(self, event: Event, ts: float, duration: float) -> None:
         self.start.append(ts)
         self.duration.append(max(0.0, duration))
-        self.name.append(self.names[event.name])
-        self.category.append(self.categories[event.cat or ""])
+        self.name.append(self.names[_cut(event.name)])
+        self.category.append(self.categories[_cut(event.cat or "")])
         self.detail.append(self.details[_detail(event)])
         self.track.append(self.tracks[event.pid, event.tid])
 
@@ -120,11 +122,11 @@ class _Collected:
         args = event.args
         assert args is not None
         if event.name == "process_name" and args.name:
-            self.processes.setdefault(event.pid, str(args.name))
+            self.processes.setdefault(event.pid, _cut(str(args.name)))
         elif event.name == "process_labels" and args.labels:
-            self.processes[event.pid] = str(args.labels)
+            self.processes[event.pid] = _cut(str(args.labels))
         elif event.name == "thread_name" and args.name:
-            self.threads[event.pid, event.tid] = str(args.name)
+            self.threads[event.pid, event.tid] = _cut(str(args.name))
         elif event.name == "process_sort_index" and isinstance(args.sort_index, int | float):
             self.order[event.pid] = float(args.sort_index)
 
@@ -133,7 +135,11 @@ def _detail(event: Event) -> str:
     args = event.args
     if args is None or (args.shapes is NOTHING and args.types is NOTHING):
         return ""
-    return " ".join((bytes(args.shapes) + b" " + bytes(args.types)).decode().split())
+    return _cut(" ".join((bytes(args.shapes) + b" " + bytes(args.types)).decode().split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
 
 
 def collect(pieces: Iterable[list[Event]], name: str) -> Columns:
@@ -141,6 +147,8 @@ def collect(pieces: Iterable[list[Event]], name: str) -> Columns:
     found = _Collected()
     for events in pieces:
         found.add(events)
+        if max(len(found.names), len(found.details), len(found.tracks)) > MOST_NAMES:
+            raise TraceError(f"{name} has more than {MOST_NAMES:,} different names; such a trace is not opened.")
     if not found.start and not found.memory:
         raise TraceError(
             f"{name} has {found.seen} entries, none of them a span (`ph: X`) or a `[memory]` event as torch.profiler "
@@ -205,7 +213,8 @@ def _ordered_tracks(found: _Collected) -> Ints:
 
 
 def _track_name(found: _Collected, key: Track) -> str:
-    process, thread = found.processes.get(key[0], str(key[0])), found.threads.get(key, str(key[1]))
+    process = found.processes.get(key[0], _cut(str(key[0])))
+    thread = found.threads.get(key, _cut(str(key[1])))
     return f"{process}: {thread}"
 
 

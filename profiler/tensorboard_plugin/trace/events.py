@@ -18,7 +18,9 @@ import msgspec
 from profiler.errors import UserError
 
 PIECE = 4_000_000  # bytes
-LARGEST = 8_000_000_000  # bytes unpacked: more would be a mistake or an attack
+LARGEST = 4_000_000_000  # bytes unpacked: more would be a mistake or an attack
+LONGEST_EVENT = 64_000_000  # bytes: no more than this is held, whatever the file has
+MOST_EVENTS = 10_000_000
 START = re.compile(rb'\A\s*\[|"traceEvents"\s*:\s*\[')
 BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 GZIP = b"\x1f\x8b"
@@ -61,18 +63,27 @@ class TraceError(UserError):
     """A file that is not a trace, or only the beginning of one."""
 
 
+class TooLarge(TraceError):
+    """Larger than was asked for."""
+
+
 _events = msgspec.json.Decoder(list[Event])
 _whole = msgspec.json.Decoder(_Whole)
 
 
-def read_events(path: Path) -> Iterator[list[Event]]:
-    """The events of a plain or gzipped trace. Raises TraceError."""
+def read_events(path: Path, most: int | None = None) -> Iterator[list[Event]]:
+    """The events of a plain or gzipped trace. Raises TraceError, and TooLarge beyond `most` bytes unpacked."""
+    seen = 0
     try:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP
             file.seek(0)
             source: Any = gzip.GzipFile(fileobj=file) if packed else file  # by what it is, not by its name
-            yield from _pieces(source, path.name)
+            for events in _pieces(source, path.name, LARGEST if most is None else most):
+                seen += len(events)
+                if seen > MOST_EVENTS:
+                    raise TraceError(f"{path.name} has more than {MOST_EVENTS:,} events; such a trace is not opened.")
+                yield events
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise TraceError(
             f"{path.name} ends too early or is damaged: it cannot be unpacked. If the run is still going on, it may be "
@@ -82,7 +93,7 @@ def read_events(path: Path) -> Iterator[list[Event]]:
         raise TraceError(f"Cannot read {path.name}: {error.strerror or error}.") from None
 
 
-def _pieces(source: IO[bytes], name: str) -> Iterator[list[Event]]:
+def _pieces(source: IO[bytes], name: str, most: int) -> Iterator[list[Event]]:
     held = source.read(PIECE)
     if not held.strip():
         raise TraceError(f"{name} is empty. The program that wrote it may have been stopped before it was done.")
@@ -94,15 +105,20 @@ def _pieces(source: IO[bytes], name: str) -> Iterator[list[Event]]:
     while True:
         more = source.read(wanted)
         unpacked += len(more)
-        if unpacked > LARGEST:
-            raise TraceError(f"{name} is larger than {LARGEST / 1e9:g} GB unpacked; such a trace is not opened.")
+        if unpacked > most:
+            raise TooLarge(f"{name} is larger than {most / 1e9:g} GB unpacked; such a trace is not opened.")
         if not more:
             break
         held += more
         cut = _last_between(held)
         events = _decoded(held[:cut]) if cut else None
         if events is None:  # the cut was no boundary: a longer piece will have one
-            wanted *= 2
+            if len(held) > LONGEST_EVENT:
+                raise TraceError(
+                    f"{name} is not a trace of torch.profiler: none of its events ends within "
+                    f"{LONGEST_EVENT / 1e6:g} MB. Such a file is not opened."
+                )
+            wanted = min(2 * wanted, LONGEST_EVENT)
             continue
         yield events
         held, wanted = held[cut:].lstrip()[1:], PIECE  # without the comma
@@ -123,7 +139,7 @@ def _last_between(held: bytes) -> int:
 def _decoded(elements: bytes) -> list[Event] | None:
     try:
         return _events.decode(b"[" + elements + b"]")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -135,6 +151,8 @@ def _rest(held: bytes, bare: bool, name: str) -> list[Event]:
         return _whole.decode(b'{"traceEvents":[' + held).traceEvents
     except msgspec.ValidationError as error:
         raise TraceError(f"{name} is not a trace of torch.profiler: {error}.") from None
+    except RecursionError:
+        raise TraceError(f"{name} is not a trace of torch.profiler: it is nested too deep.") from None
     except msgspec.DecodeError:
         raise TraceError(
             f"{name} ends too early or is damaged: its list of events is not whole. If the run is still going on, it "

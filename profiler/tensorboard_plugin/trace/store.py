@@ -9,21 +9,25 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
+import tempfile
+import threading
 from pathlib import Path
 
-import numpy as np
 from platformdirs import user_cache_path
 
-from profiler.tensorboard_plugin.kept import Kept, stamp
+from profiler.tensorboard_plugin.kept import Kept, Stamp, stamp
+from profiler.tensorboard_plugin.trace.apart import Wanted, load, read_apart, save
 from profiler.tensorboard_plugin.trace.columns import Columns, collect
-from profiler.tensorboard_plugin.trace.events import read_events
+from profiler.tensorboard_plugin.trace.events import TooLarge, TraceError, read_events
 
-FORMAT = 1  # of the files on disk; another number makes older ones unknown
+FORMAT = 2  # of the files on disk; another number makes older ones unknown
 IN_MEMORY = 500_000_000  # bytes of columns
 ON_DISK = 2_000_000_000  # bytes; the longest unused ones go first
 WORTH_KEEPING = 100_000  # spans; fewer are read again as fast
-ARRAYS = ("start", "duration", "own", "name", "category", "detail", "rows", "row_track", "row_depth")
-LISTS = ("names", "categories", "details", "tracks")
+SMALL = 30_000_000  # bytes unpacked: read here, in less time than a process takes to start and a little more
+SMALL_FILE = 3_000_000  # bytes as they lie on disk, packed or not: larger ones are not tried here
+AT_ONCE = 2  # processes that read
 
 
 class TraceStore:
@@ -32,32 +36,53 @@ class TraceStore:
     def __init__(self, cache: Path | None = None) -> None:
         self._folder = cache if cache is not None else user_cache_path("speech-profiler") / "traces"
         self._kept: Kept[Columns] = Kept(self._read, IN_MEMORY, lambda columns: columns.bytes)
+        self._refused: dict[Path, tuple[Stamp, str]] = {}  # large ones that took long to be found no traces
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
 
-    def get(self, path: Path) -> Columns:
-        """Raises TraceError for what is not a trace."""
-        return self._kept.get(path)
+    def get(self, path: Path, wanted: Wanted = lambda: True) -> Columns:
+        """Raises TraceError for what is not a trace. `wanted` says whether somebody still waits."""
+        return self._kept.get(path, wanted)
 
-    def _read(self, path: Path) -> Columns:
-        key = json.dumps([FORMAT, str(path), *stamp(path)])
+    def _read(self, path: Path, wanted: Wanted) -> Columns:
+        now = stamp(path)
+        key = json.dumps([FORMAT, str(path), *now])
         file = self._folder / f"{hashlib.sha256(str(path).encode(errors='surrogateescape')).hexdigest()[:32]}.npz"
-        known = _load(file, key)
+        known = load(file, key)
         if known is not None:
             return known
-        columns = collect(read_events(path), path.name)
-        if len(columns.start) >= WORTH_KEEPING:
-            self._save(file, key, columns)
+        if path.stat().st_size <= SMALL_FILE:
+            with contextlib.suppress(TooLarge):
+                columns = collect(read_events(path, SMALL), path.name)
+                if len(columns.start) >= WORTH_KEEPING:
+                    with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as folder:
+                        save(Path(folder) / file.name, key, columns)
+                        self._keep(Path(folder) / file.name, file)
+                return columns
+        refused = self._refused.get(path)
+        if refused is not None and refused[0] == now:
+            raise TraceError(refused[1])
+        try:
+            return self._read_apart(path, file, key, wanted)
+        except TraceError as error:
+            self._refused[path] = (now, str(error))
+            raise
+
+    def _read_apart(self, path: Path, file: Path, key: str, wanted: Wanted) -> Columns:
+        with self._slots, tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
+            made = Path(folder) / file.name
+            read_apart(path, made, key, wanted)
+            columns = load(made, key)
+            if columns is None:
+                raise TraceError(f"{path.name} was read, but there is no room for what it holds in {folder}.")
+            if len(columns.start) >= WORTH_KEEPING:
+                self._keep(made, file)
         return columns
 
-    def _save(self, file: Path, key: str, columns: Columns) -> None:
-        texts = {name: getattr(columns, name) for name in LISTS} | {"key": key, "devices": list(columns.memory)}
-        arrays = {name: getattr(columns, name) for name in ARRAYS}
-        for number, (times, held) in enumerate(columns.memory.values()):
-            arrays |= {f"times{number}": times, f"held{number}": held}
+    def _keep(self, made: Path, file: Path) -> None:
         part = file.with_name(f"{file.stem}.{os.getpid()}.part")
         with contextlib.suppress(OSError):  # no cache is no harm: the trace is read again next time
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with part.open("wb") as target:
-                np.savez(target, texts=np.frombuffer(json.dumps(texts).encode(), np.uint8), **arrays)
+            shutil.move(made, part)
             part.replace(file)
             self._make_room()
         with contextlib.suppress(OSError):
@@ -70,22 +95,3 @@ class TraceStore:
             size += file.stat().st_size
             if size > ON_DISK:
                 file.unlink(missing_ok=True)
-
-
-def _load(file: Path, key: str) -> Columns | None:
-    try:
-        with np.load(file, allow_pickle=False) as found:
-            texts = json.loads(found["texts"].tobytes())
-            if texts["key"] != key:
-                return None
-            memory = {
-                device: (found[f"times{number}"], found[f"held{number}"])
-                for number, device in enumerate(texts["devices"])
-            }
-            columns = Columns(
-                **{name: found[name] for name in ARRAYS}, **{name: texts[name] for name in LISTS}, memory=memory
-            )
-        os.utime(file)  # used again, so it goes last
-        return columns
-    except Exception:  # missing, or damaged in whatever way: the trace itself is read
-        return None

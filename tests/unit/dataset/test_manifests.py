@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,39 @@ def test_a_format_can_be_given(tmp_path: Path, audio: Path) -> None:
     with pytest.raises(DatasetError):
         find_format(source)
     assert len(read_dataset(source, "csv").utterances) == 3
+
+
+def test_a_folder_that_cannot_be_read_is_a_problem_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root, who may read everything: what the system would say is put in its place."""
+    recordings.write(tmp_path / "set" / "a.wav", 0.5)
+    (tmp_path / "set" / "closed").mkdir()
+    (tmp_path / "set" / "loop").symlink_to(tmp_path / "set")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    reading = read_dataset(tmp_path / "set")
+    assert [utterance.id for utterance in reading.utterances] == ["a"]
+    assert [str(problem) for problem in reading.problems] == ["closed: this folder cannot be read: Permission denied"]
+
+
+def test_a_folder_of_everything_is_not_taken_for_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profiler.dataset.folder.MANY_FILES", 50)
+    recordings.write(tmp_path / "a.wav", 0.5)
+    for number in range(120):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.raises(DatasetError, match="of the first 121 files in it 1 are audio"):
+        read_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv"])
+def test_a_line_without_end_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profiler.dataset.lines.LONGEST_LINE", 10_000)
+    content = b'{"seconds": 1, "text": "' + b"a" * 100_000
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DatasetError, match="is no manifest"):
+        read_dataset(tmp_path / name)

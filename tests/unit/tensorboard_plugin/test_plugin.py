@@ -225,7 +225,8 @@ def test_results_cannot_point_out_of_the_folder(ask: Asker, logs: Path) -> None:
     """A foreign results.json may name any file as its breakdown."""
     cell = ok(1, 1, 0.1)
     for file in ("../../../../secret.json", str(logs.parent / "secret.json"), "", "float32"):
-        cell.breakdown = Breakdown.model_validate(BREAKDOWN | {"file": file})
+        cell.breakdown = Breakdown.model_validate(BREAKDOWN | {"file": "breakdown.json"})
+        cell.breakdown.file = file
         save(logs / RUN, results(cell))
         answer = ask.raw("/table", **CELL, by="operator")
         assert answer.status_code == 404
@@ -233,7 +234,14 @@ def test_results_cannot_point_out_of_the_folder(ask: Asker, logs: Path) -> None:
     cell = ok(1, 1, 0.1)
     cell.variant = "../../.."
     save(logs / RUN, results(cell))
-    assert ask.get("/run", run=RUN)["variants"][0]["cells"][0]["traces"] == []
+    answer = ask.get("/run", run=RUN)
+    assert answer["variants"] == []
+    assert "cells.0.variant" in answer["problem"]
+
+
+@pytest.mark.parametrize("run", [".", "", "none"])
+def test_a_folder_without_a_run_is_not_found(ask: Asker, run: str) -> None:
+    assert ask.raw("/run", run=run).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from profiler.tensorboard_plugin.trace import apart as reader
+from profiler.tensorboard_plugin.trace import columns
+from profiler.tensorboard_plugin.trace import events as reading
 from profiler.tensorboard_plugin.trace import store as storing
+from profiler.tensorboard_plugin.trace.apart import Abandoned
+from profiler.tensorboard_plugin.trace.events import TraceError
 from profiler.tensorboard_plugin.trace.store import TraceStore
-from tests.unit.tensorboard_plugin.traces import CALL, repeated, write
+from tests.helpers.program import ROOT, processes_mentioning
+from tests.unit.tensorboard_plugin.traces import CALL, repeated, span, write
 
 
 @pytest.fixture
@@ -17,9 +31,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     original = vars(storing)["read_events"]
 
-    def noting(path: Path) -> object:
+    def noting(path: Path, most: int) -> object:
         done.append(path.name)
-        return original(path)
+        return original(path, most)
 
     monkeypatch.setattr(storing, "read_events", noting)
     monkeypatch.setattr(storing, "WORTH_KEEPING", 10)
@@ -67,3 +81,97 @@ def test_the_cache_on_disk_stays_small(tmp_path: Path, read: list[str], monkeypa
     for number in range(12):
         store.get(write(tmp_path / f"{number}.pt.trace.json", repeated(CALL, 3)))
     assert 0 < sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) <= 20_000
+
+
+def test_a_large_trace_is_read_by_another_process_with_the_same_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.pt.trace.json.gz", repeated(CALL, 3))
+    here = TraceStore(tmp_path / "one").get(path)
+    monkeypatch.setattr(storing, "SMALL_FILE", 0)
+    apart = TraceStore(tmp_path / "two").get(path)
+    assert (apart.names, apart.details, apart.tracks) == (here.names, here.details, here.tracks)
+    assert apart.start.tolist() == here.start.tolist()
+    assert apart.own.tolist() == here.own.tolist()
+
+
+BOMBS = {
+    "spaces": (b'{"traceEvents": [' + b" " * 200_000_000, "none of its events ends"),
+    "one text": (b'{"traceEvents": [{"ph": "X", "name": "' + b"a" * 200_000_000, "none of its events ends"),
+    "deep": (b'{"traceEvents": [{"ph": "X", "args": {"name": ' + b"[" * 1_000_000 + b"]}]}", "nested too deep"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_file_that_unpacks_without_end_is_refused_in_a_sentence(tmp_path: Path, bomb: str) -> None:
+    content, said = BOMBS[bomb]
+    path = tmp_path / "a.pt.trace.json.gz"
+    path.write_bytes(gzip.compress(content, 1))
+    store = TraceStore(tmp_path / "cache")
+    for _ in range(2):  # the second time from memory
+        with pytest.raises(TraceError, match=said):
+            store.get(path)
+
+
+def test_too_many_events_or_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.pt.trace.json", repeated(CALL, 30))
+    monkeypatch.setattr(reading, "MOST_EVENTS", 100)
+    with pytest.raises(TraceError, match="more than 100 events"):
+        TraceStore(tmp_path / "cache").get(path)
+    monkeypatch.undo()
+    monkeypatch.setattr(columns, "MOST_NAMES", 2)
+    with pytest.raises(TraceError, match="more than 2 different names"):
+        TraceStore(tmp_path / "cache").get(path)
+
+
+def test_a_long_name_is_cut(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pt.trace.json", [span("n" * 5_000_000, 1, 2)])
+    assert len(TraceStore(tmp_path / "cache").get(path).names[0]) < 1010
+
+
+def test_what_nobody_waits_for_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And while one trace is read, another is answered."""
+    fifo = tmp_path / "endless.pt.trace.json"
+    os.mkfifo(fifo)
+    monkeypatch.setattr(storing, "SMALL_FILE", -1)
+    store, gone = TraceStore(tmp_path / "cache"), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        endless = pool.submit(store.get, fifo, lambda: not gone.is_set())
+        assert len(store.get(write(tmp_path / "a.pt.trace.json", repeated(CALL, 3))).start) == 21
+        assert not endless.done()
+        gone.set()
+        with pytest.raises(Abandoned):
+            endless.result(20)
+    assert processes_mentioning(str(fifo)) == []
+
+
+def test_a_trace_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "SMALL_FILE", -1)
+    monkeypatch.setattr(reader, "SECONDS", 0.5)
+    fifo = tmp_path / "endless.pt.trace.json"
+    os.mkfifo(fifo)
+    with pytest.raises(TraceError, match=r"not read within 0\.5 s"):
+        TraceStore(tmp_path / "cache").get(fifo)
+
+
+def test_the_reading_process_ends_with_the_server(tmp_path: Path) -> None:
+    """Whatever ends the server: its end of a pipe is closed then."""
+    fifo = tmp_path / "endless.pt.trace.json"
+    os.mkfifo(fifo)
+    code = (
+        "import sys; from pathlib import Path; from profiler.tensorboard_plugin.trace.apart import read_apart; "
+        "read_apart(Path(sys.argv[1]), Path(sys.argv[2]), '', lambda: True)"
+    )
+    server = subprocess.Popen([sys.executable, "-c", code, str(fifo), str(tmp_path / "made.npz")], cwd=ROOT)
+    for _ in range(600):
+        if len(processes_mentioning(str(fifo))) == 2:
+            break
+        time.sleep(0.05)
+    assert len(processes_mentioning(str(fifo))) == 2
+    server.send_signal(signal.SIGTERM)
+    server.wait(20)
+    for _ in range(600):
+        if not processes_mentioning(str(fifo)):
+            break
+        time.sleep(0.05)
+    assert processes_mentioning(str(fifo)) == []
