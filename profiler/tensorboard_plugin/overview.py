@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,17 @@ class _Head(msgspec.Struct):
     models: list[_Model] = []
 
 
-def head(path: Path) -> dict[str, str]:
-    """When a run began, how it ended and what of: nothing where its file does not tell."""
+def head(path: Path) -> dict[str, Any]:
+    """When a run began (seconds), its status and its models: nothing where the file does not tell."""
     try:
         if path.stat().st_size > LONGEST:
             return {}
         found = msgspec.json.decode(path.read_bytes(), type=_Head)
-    except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
+        began = datetime.fromisoformat(found.run.started).timestamp()
+    except (OSError, OverflowError, msgspec.MsgspecError, ValueError, RecursionError):
         return {}
     models = list(dict.fromkeys(model.source for model in found.models))
-    return {"started": found.run.started, "status": found.run.status, "model": ", ".join(models)}
+    return {"began": began, "status": found.run.status, "model": ", ".join(models)}
 
 
 def overview(results: Results) -> dict[str, Any]:

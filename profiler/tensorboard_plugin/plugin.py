@@ -68,7 +68,7 @@ class SpeechProfilePlugin(TBPlugin):
         super().__init__(context)
         self._folder = LogFolder(context.logdir) if context.logdir else None
         self._results: Kept[tuple[Results, str | None]] = Kept(read_as_much, RUNS_KEPT)
-        self._heads: Kept[dict[str, str]] = Kept(head, HEADS_KEPT)
+        self._heads: Kept[dict[str, Any]] = Kept(head, HEADS_KEPT)
         self._traces = traces or TraceStore()
 
     def is_active(self) -> bool:
@@ -105,12 +105,12 @@ class SpeechProfilePlugin(TBPlugin):
 
     def _runs(self, given: Arguments) -> Any:
         folder = self._logs()
-        runs = [{"name": one.name, "kind": one.kind, "began": one.began} for one in folder.runs()]
+        runs: list[dict[str, Any]] = [{"name": one.name, "kind": one.kind, "began": one.began} for one in folder.runs()]
         for run in [run for run in runs if run["kind"] == "run"][:HEADS_KEPT]:
-            run |= self._head(str(run["name"]))
-        return {"folder": str(folder.root), "runs": runs}
+            run |= self._head(run["name"])
+        return {"folder": str(folder.root), "runs": sorted(runs, key=lambda run: (-run["began"], run["name"]))}
 
-    def _head(self, name: str) -> dict[str, str]:
+    def _head(self, name: str) -> dict[str, Any]:
         try:
             return self._heads.get(self._logs().file(self._logs().run(name), FILE))
         except (NotFound, OSError):  # gone since it was listed

@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,10 @@ def test_the_list_of_runs_says_when_what_and_how_it_ended(ask: Asker, logs: Path
         (logs / name / "results.json").write_text(content)
     listed = {run["name"]: run for run in ask.get("/runs")["runs"]}
     about = listed["recipe/other"]
-    assert (about["started"], about["status"]) == (made.run.started, made.run.status)
+    assert (about["began"], about["status"]) == (datetime.fromisoformat(made.run.started).timestamp(), made.run.status)
     assert about["model"] == made.models[0].source
     assert not any("status" in listed[name] for name in ("empty", "deep", "cut"))
+    assert [run["began"] for run in listed.values()] == sorted((run["began"] for run in listed.values()), reverse=True)
 
 
 def test_variants_beside_a_baseline(ask: Asker, logs: Path) -> None:
