@@ -1,4 +1,4 @@
-"""Open the log folder in TensorBoard: the tab "Speech profile" with grids, tables and traces, and scalars beside it.
+"""Open the log folder in TensorBoard, on the tab "Speech profile": grids, tables and traces of all runs.
 
 Works without internet. A view's address keeps what it shows, so that it can be shared as a link.
 For example: profile.py tensorboard --logdir logs --port 6007
@@ -7,33 +7,67 @@ For example: profile.py tensorboard --logdir logs --port 6007
 from __future__ import annotations
 
 import argparse
+import contextlib
+import logging
 import os
 import sys
-from importlib.metadata import entry_points
+import threading
+import warnings
+from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import UserError
-from profiler.results.runs import list_runs
+from profiler.tensorboard_plugin.folder import LogFolder
 
 PLUGIN = "speech_profile"
+FIRST_PORT = 6006
+PORTS = 65_535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logdir(parser)
-    parser.add_argument("--port", type=int, default=6006, help="where to serve (default: %(default)s)")
-    parser.add_argument("--host", default="localhost", help="for whom to serve (default: %(default)s)")
+    parser.add_argument("--port", type=int, help=f"port to serve on (default: the first free one from {FIRST_PORT} on)")
+    parser.add_argument("--host", default="localhost", help="interface to bind (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.logdir.is_dir():
         raise UserError(f"There is no log folder {arguments.logdir}. `python profile.py RECIPE` makes one.")
-    if not entry_points(group="tensorboard_plugins", name=PLUGIN):
-        print(
-            'The tab "Speech profile" is not installed yet: run `make setup`, or `pip install -e .`.', file=sys.stderr
-        )
-    runs = list_runs(arguments.logdir)
-    print(f"{len(runs)} run(s) in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr)
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(arguments.logdir)]
-    command += ["--port", str(arguments.port), "--host", arguments.host]
-    sys.stdout.flush()
-    os.execv(sys.executable, command)
+    if arguments.port is not None and not 1 <= arguments.port <= PORTS:
+        raise UserError(f"--port {arguments.port}: a port is a number from 1 to {PORTS}.")
+    address = _serve(arguments.logdir, arguments.host, arguments.port)
+    print(f"{address}#{PLUGIN}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        print(f"{_contents(arguments.logdir)} in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr)
+        threading.Event().wait()
+    return 0
+
+
+def _contents(logdir: Path) -> str:
+    kinds = [entry.kind for entry in LogFolder(logdir).runs()]
+    counts = ((kinds.count("run"), "run", "runs"), (kinds.count("traces"), "folder of traces", "folders of traces"))
+    found = [f"{count} {one if count == 1 else more}" for count, one, more in counts if count]
+    return " and ".join(found) or "No runs yet"
+
+
+def _serve(logdir: Path, host: str, port: int | None) -> str:
+    """Start TensorBoard in a thread, our tab first and without what libraries log; its address."""
+    os.environ["TORCH_PROFILER_LOG_LEVEL"] = "CRITICAL"  # of torch_tb_profiler and the processes that it starts
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    from tensorboard import default, program
+
+    from profiler.tensorboard_plugin.plugin import SpeechProfilePlugin
+
+    core, *others = default.get_static_plugins()
+    others += [plugin for plugin in default.get_dynamic_plugins() if plugin is not SpeechProfilePlugin]
+    server = program.TensorBoard([core, SpeechProfilePlugin, *others])
+    # Not load_fast: a server of its own, which says that it is experimental.
+    flags = ["", "--logdir", str(logdir), "--host", host, "--load_fast", "false"]
+    server.configure([*flags, "--port", str(port)] if port else flags)
+    try:
+        return str(server.launch())
+    except program.TensorBoardPortInUseError:
+        raise UserError(f"Port {port} is in use. Choose another with --port; without it a free one is taken.") from None
+    except (program.TensorBoardServerException, OSError) as error:
+        raise UserError(f"Cannot serve at {host}: {getattr(error, 'msg', None) or error}.") from None

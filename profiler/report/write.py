@@ -1,10 +1,10 @@
-"""All views of a run that are files: tables.md, results.csv, report.html, plots and TensorBoard's event files."""
+"""All views of a run that are files: tables.md, results.csv, report.html, plots and TensorBoard's event file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.report import html, markdown, rows, scalars
+from profiler.report import event_file, html, markdown, rows
 from profiler.report.plots import draw_plots
 from profiler.results.types import Results
 
@@ -12,7 +12,7 @@ from profiler.results.types import Results
 def write_views(results: Results, folder: Path) -> None:
     """Write every view beside the results."""
     write_pages(results, folder)
-    scalars.write(results, folder)
+    event_file.write(results, folder)
 
 
 def write_pages(results: Results, folder: Path) -> None:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +38,14 @@ class Entry:
     kind: Literal["run", "traces"]
     changed: float
 
+    @property
+    def began(self) -> float:
+        """As the id says, which is the folder's name: a report that is made again changes files of old runs."""
+        try:
+            return datetime.strptime(self.name.rpartition("/")[2][:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            return self.changed
+
 
 class LogFolder:
     """A folder of runs, for reading."""
@@ -47,12 +56,12 @@ class LogFolder:
         self._any: tuple[float, bool] | None = None
 
     def runs(self) -> list[Entry]:
-        """All runs, newest first."""
+        """All runs, the one that began last first."""
         now = time.monotonic()
         if self._listed is None or now - self._listed[0] > FRESH_S:
             if not self.root.is_dir():
                 raise NotFound(f"There is no log folder {self.root}. `python profile.py RECIPE` makes one.")
-            found = sorted(self._find(), key=lambda entry: (-entry.changed, entry.name))
+            found = sorted(self._find(), key=lambda entry: (-entry.began, entry.name))
             self._listed = (now, found)
         return self._listed[1]
 

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from profiler.metrics import ALWAYS, GRIDS, LATENCY, METRICS, PARAMETERS, SIZE, grids_of
 from profiler.report.tables import build_tables
 from profiler.results.types import CellResult, Results
 
 SHOWN_ALONE = (*ALWAYS, METRICS["tensors"], METRICS["macs"], METRICS["calls"], METRICS["rounds"])  # of one cell
+
+LONGEST = 50_000_000  # bytes of a results.json that the list of runs looks into
+
+
+class _Run(msgspec.Struct):
+    started: str
+    status: str
+
+
+class _Model(msgspec.Struct):
+    source: str
+
+
+class _Head(msgspec.Struct):
+    """What the list of runs says of one: a small part of its results, and the rest is skipped while reading."""
+
+    run: _Run
+    models: list[_Model] = []
+
+
+def head(path: Path) -> dict[str, Any]:
+    """When a run began (seconds), its status and its models: nothing where the file does not tell."""
+    try:
+        if path.stat().st_size > LONGEST:
+            return {}
+        found = msgspec.json.decode(path.read_bytes(), type=_Head)
+        began = datetime.fromisoformat(found.run.started).timestamp()
+    except (OSError, OverflowError, msgspec.MsgspecError, ValueError, RecursionError):
+        return {}
+    models = list(dict.fromkeys(model.source for model in found.models))
+    return {"began": began, "status": found.run.status, "model": ", ".join(models)}
 
 
 def overview(results: Results) -> dict[str, Any]:

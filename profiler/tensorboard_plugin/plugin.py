@@ -20,11 +20,11 @@ from werkzeug.wrappers import Request, Response
 
 from profiler.errors import UserError
 from profiler.results.damaged import read_as_much
-from profiler.results.types import CellResult, Results
+from profiler.results.types import FILE, CellResult, Results
 from profiler.tensorboard_plugin import side_by_side
 from profiler.tensorboard_plugin.folder import TRACES, LogFolder, NotFound
 from profiler.tensorboard_plugin.kept import Kept, stamp
-from profiler.tensorboard_plugin.overview import all_tables, overview
+from profiler.tensorboard_plugin.overview import all_tables, head, overview
 from profiler.tensorboard_plugin.tables import BYS, cell_table, table_of_trace
 from profiler.tensorboard_plugin.trace import cut, memory, search
 from profiler.tensorboard_plugin.trace.columns import Columns
@@ -32,6 +32,7 @@ from profiler.tensorboard_plugin.trace.store import TraceStore
 
 STATIC = Path(__file__).resolve().parent / "static"
 RUNS_KEPT = 20
+HEADS_KEPT = 500  # runs whose date, model and status stand in the list: of older ones the name
 NO_FOLDER = "TensorBoard was started without --logdir; start it with the folder that holds the runs."
 
 OTHER_FORM = "The files of this run are not in the form that was expected ({}); another version may have written them."
@@ -81,6 +82,7 @@ class SpeechProfilePlugin(TBPlugin):
         super().__init__(context)
         self._folder = LogFolder(context.logdir) if context.logdir else None
         self._results: Kept[tuple[Results, str | None]] = Kept(read_as_much, RUNS_KEPT)
+        self._heads: Kept[dict[str, Any]] = Kept(head, HEADS_KEPT)
         self._traces = traces or TraceStore()
 
     def is_active(self) -> bool:
@@ -94,6 +96,7 @@ class SpeechProfilePlugin(TBPlugin):
             "/runs": self._runs,
             "/run": self._run,
             "/all_tables": lambda given: all_tables(self._read(given["run"])),
+            "/variants": self._variants,
             "/table": self._table,
             "/side_by_side": self._side_by_side,
             "/side_by_side_table": self._side_by_side_table,
@@ -116,8 +119,23 @@ class SpeechProfilePlugin(TBPlugin):
 
     def _runs(self, given: Arguments) -> Any:
         folder = self._logs()
-        runs = [{"name": one.name, "kind": one.kind, "changed": one.changed} for one in folder.runs()]
-        return {"folder": str(folder.root), "runs": runs}
+        runs: list[dict[str, Any]] = [{"name": one.name, "kind": one.kind, "began": one.began} for one in folder.runs()]
+        for run in [run for run in runs if run["kind"] == "run"][:HEADS_KEPT]:
+            run |= self._head(run["name"])
+        return {"folder": str(folder.root), "runs": sorted(runs, key=lambda run: (-run["began"], run["name"]))}
+
+    def _head(self, name: str) -> dict[str, Any]:
+        try:
+            return self._heads.get(self._logs().file(self._logs().run(name), FILE))
+        except (NotFound, OSError):  # gone since it was listed
+            return {}
+
+    def _variants(self, given: Arguments) -> Any:
+        results = self._read(given["run"])
+        baseline = given.get("baseline") or results.variants[0]
+        if baseline not in results.variants:
+            raise NotFound(f"The run has no variant {baseline!r}.")
+        return {"baseline": baseline, "variants": side_by_side.compare_variants(results, baseline)}
 
     def _run(self, given: Arguments) -> Any:
         name = given["run"]

@@ -81,6 +81,26 @@ def compare_grids(left: list[CellResult], right: list[CellResult], judged: Judge
     ]
 
 
+def compare_variants(results: Results, baseline: str) -> dict[str, dict[str, Any]]:
+    """Variant -> cell -> figure -> its ratio to that of the baseline, with its mark."""
+    before = {cell.label: cell for cell in results.cells if cell.variant == baseline}
+    found: dict[str, dict[str, Any]] = {}
+    for variant in results.variants:
+        if variant != baseline:
+            judged = judge_runs(results, results, (baseline, variant))
+            found[variant] = {
+                cell.label: {
+                    each.key: _compared(
+                        before.get(cell.label), cell, each, judged.speeds.get((cell.seconds, cell.batch_size))
+                    )
+                    for each in GRIDS
+                }
+                for cell in results.cells
+                if cell.variant == variant
+            }
+    return found
+
+
 def _compared(left: CellResult | None, right: CellResult | None, metric: Metric, speed: Speed | None) -> dict[str, Any]:
     """`mark`: a verdict on times; less, more or same for memory; unknown where one of the two has no such figure."""
     a, b = (metric.in_cell(cell) for cell in (left, right))

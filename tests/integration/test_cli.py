@@ -228,7 +228,7 @@ def test_report_prints_the_tables_and_rebuilds_the_files(logdir: Path, name: str
     for plot in ("rtf", "latency", "memory"):
         assert (folder / f"{plot}.svg").is_file()
         assert (folder / f"{plot}.png").is_file()
-    assert list((folder / "float32").glob("events.out.tfevents.*"))
+    assert list(folder.glob("events.out.tfevents.*"))
 
 
 def test_report_without_a_name_is_the_latest(logdir: Path) -> None:

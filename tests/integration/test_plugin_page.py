@@ -7,8 +7,10 @@ The README's picture is made by the last test, when asked (of a log folder of yo
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +19,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -240,8 +242,14 @@ def test_the_tab_lists_runs_and_shows_the_grids_of_one(page: Page, run: str, log
     page.browser.get(page.address)
     page.until(lambda: "SPEECH PROFILE" in page.browser.find_element(By.TAG_NAME, "body").text.upper())
     page.open(run=run)
-    listed = [option.get_attribute("value") for option in Select(page.one("#run-Run")).options]
-    assert sorted(map(str, listed)) == sorted([run, f"copies/{ODD}", "copies/spoiled", "copies/old", "torch"])
+    listed = {str(option.get_attribute("value")): option.text for option in Select(page.one("#run-Run")).options}
+    assert sorted(listed) == sorted([run, f"copies/{ODD}", "copies/spoiled", "copies/old", "torch"])
+    dates = [re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d ", text) for text in listed.values()]
+    assert all(dates), listed
+    assert list(listed.values()) == sorted(listed.values(), key=lambda text: text[:16], reverse=True)
+    assert "· Listening · complete ·" in listed[run].replace("modules.", "")
+    assert "· running ·" in listed["copies/spoiled"]
+    assert "traces only" in listed["torch"]
     results = json.loads((logdir / run / "results.json").read_text())
     cell = next(one for one in results["cells"] if one["variant"] == "quick" and one["status"] == "ok")
     shown = page.text(f"[data-grid='rtf'] [data-cell='{cell['seconds']:g}s_x{cell['batch_size']}']").split()[0]
@@ -256,6 +264,8 @@ def test_a_click_opens_a_cell_and_its_tables_sort_and_filter(page: Page, run: st
     page.click("[data-grid='rtf'] [data-cell='0.2s_x1']")
     page.says(f"0.2 s of audio {TIMES} batch 1")
     page.until(lambda: {"encoder", "head"} <= set(page.column(0)))
+    top = "return document.querySelector('[data-panel]').getBoundingClientRect().top / innerHeight"
+    assert abs(page.browser.execute_script(top)) < 0.1, "details are in view, not below the grids"
     page.click("[data-tab='operator']")
     page.until(lambda: any(name.startswith("aten::") for name in page.column(0)))
     page.click("[data-column='calls']")
@@ -271,7 +281,36 @@ def test_a_click_opens_a_cell_and_its_tables_sort_and_filter(page: Page, run: st
     page.click("[data-tab='module']")
     page.one(".filter input").clear()
     page.one(".filter input").send_keys("enc*")
-    page.until(lambda: page.column(0) and all(name.startswith("enc") for name in page.column(0)))
+    page.until(lambda: page.column(0) == ["encoder", "encoder.*"])
+
+
+def test_modules_are_a_tree_that_folds(page: Page, run: str) -> None:
+    page.open(run=run, **CHOSEN, tab="module")
+    page.until(lambda: [name.strip(" ▾▸\n") for name in page.column(0)] == ["(model)", "encoder", "*", "head"])
+    page.click("[data-fold='encoder']")
+    page.until(lambda: len(page.column(0)) == 3)
+    assert page.one("[data-fold='encoder']").get_attribute("aria-expanded") == "false"
+    page.click("[data-column='total_s']")  # among siblings: the model stays above what is in it
+    page.click("[data-column='total_s']")
+    page.until(lambda: [name.strip(" ▾▸\n") for name in page.column(0)] == ["(model)", "head", "encoder"])
+    page.click(".folds button:last-child")
+    page.until(lambda: len(page.column(0)) == 1)
+    page.click(".folds button:first-child")
+    page.until(lambda: len(page.column(0)) == 4)
+
+
+def test_variants_stand_side_by_side_in_a_table(page: Page, run: str) -> None:
+    """Each part of the slow variant takes five times as long."""
+    page.open(run=run)
+    slow, quick = "[data-variants] [data-of='slow/0.2s_x1']", "[data-variants] [data-of='quick/0.2s_x1']"
+    page.until(lambda: page.one(slow).get_attribute("data-mark") == "slower")
+    assert page.one(quick).get_attribute("data-mark") is None
+    page.choose("Baseline", "slow")
+    page.until(lambda: page.one(quick).get_attribute("data-mark") == "faster")
+    page.choose("Figure", "tensors")
+    page.until(lambda: page.one(quick).get_attribute("data-mark") == "same")
+    page.click(slow)
+    page.says(f"0.2 s of audio {TIMES} batch 1 slow")
 
 
 def test_the_link_shows_the_same_again_and_back_undoes(page: Page, run: str) -> None:
@@ -294,7 +333,7 @@ def test_the_link_shows_the_same_again_and_back_undoes(page: Page, run: str) -> 
 
 def pixels(page: Page) -> int:
     """How many different colours the timeline has: more than two are a drawing."""
-    script = """const canvas = document.querySelector('canvas'), pen = canvas.getContext('2d');
+    script = """const canvas = document.querySelector('.timeline'), pen = canvas.getContext('2d');
     const data = pen.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
     for (let at = 0; at < data.length; at += 4) seen.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
     return seen.size"""
@@ -302,40 +341,81 @@ def pixels(page: Page) -> int:
 
 
 def window(page: Page) -> tuple[float, float]:
-    return page.data("canvas", "begin"), page.data("canvas", "end")
+    return page.data(".timeline", "begin"), page.data(".timeline", "end")
 
 
 def test_the_timeline_draws_zooms_and_finds(page: Page, run: str) -> None:
     page.open(run=run, **CHOSEN, tab="trace")
-    page.until(lambda: page.data("canvas", "spans") > 5)
+    page.until(lambda: page.data(".timeline", "spans") > 5)
     assert pixels(page) > 5
-    length = page.data("canvas", "end")
-    canvas = page.one("canvas")
+    length = page.data(".timeline", "end")
+    canvas = page.one(".timeline")
     canvas.send_keys("+")
-    page.until(lambda: page.data("canvas", "end") - page.data("canvas", "begin") == pytest.approx(length / 2, rel=0.01))
+    page.until(
+        lambda: page.data(".timeline", "end") - page.data(".timeline", "begin") == pytest.approx(length / 2, rel=0.01)
+    )
     canvas.send_keys(Keys.ARROW_LEFT)
-    page.until(lambda: page.data("canvas", "begin") < length / 4 - 1)
+    page.until(lambda: page.data(".timeline", "begin") < length / 4 - 1)
     ActionChains(page.browser).move_to_element(canvas).click().perform()
-    before = page.data("canvas", "end") - page.data("canvas", "begin")
+    before = page.data(".timeline", "end") - page.data(".timeline", "begin")
     page.browser.execute_script(
         "arguments[0].dispatchEvent(new WheelEvent('wheel', {deltaY: -100, ctrlKey: true, cancelable: true}))", canvas
     )
-    page.until(lambda: page.data("canvas", "end") - page.data("canvas", "begin") < 0.9 * before)
+    page.until(lambda: page.data(".timeline", "end") - page.data(".timeline", "begin") < 0.9 * before)
     page.until(lambda: "window=" in page.link)
     page.one("[data-search]").send_keys("head")
     page.until(lambda: page.data("[data-hits]", "hits") >= 1)
     page.one("[data-search]").send_keys(Keys.ENTER)
     page.until(lambda: "head" in page.text(".details"))
     assert "call" in page.text(".details")
-    page.one("canvas").send_keys("+")
+    page.one(".timeline").send_keys("+")
     page.until(lambda: "window={:.2f}-{:.2f}&".format(*window(page)) in f"{page.link}&")
     begin, end = window(page)
     page.follow(page.link)  # the window and the search are in it
-    page.until(lambda: page.data("canvas", "end") == pytest.approx(end, rel=0.01))
-    assert page.data("canvas", "begin") == pytest.approx(begin, rel=0.01, abs=1)
-    page.click(".bar button:nth-of-type(5)")
-    page.until(lambda: page.data("canvas", "end") == pytest.approx(length))
+    page.until(lambda: page.data(".timeline", "end") == pytest.approx(end, rel=0.01))
+    assert page.data(".timeline", "begin") == pytest.approx(begin, rel=0.01, abs=1)
+    page.click("[data-whole]")
+    page.until(lambda: page.data(".timeline", "end") == pytest.approx(length))
     page.until(lambda: "encoder" in page.text("[data-in-view]"))
+
+
+def drag(page: Page, selector: str, begin: float, end: float) -> None:
+    """From one place to another; 0 is the left end of the element, 1 the right one."""
+    element = page.one(selector)
+    page.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    half = element.size["width"] / 2 - 1
+    actions = ActionChains(page.browser, duration=20)
+    actions.move_to_element_with_offset(element, int((2 * begin - 1) * half), 0).click_and_hold()
+    actions.move_by_offset(int(2 * (end - begin) * half), 0).release().perform()
+
+
+def test_the_timeline_is_measured_and_moved_as_in_other_viewers(page: Page, run: str) -> None:
+    page.open(run=run, **CHOSEN, tab="trace")
+    page.until(lambda: page.data(".timeline", "spans") > 5)
+    length = page.data(".timeline", "end")
+    page.click("[data-measure]")
+    drag(page, ".timeline", 0.25, 0.5)
+    page.until(lambda: page.data("[data-range]", "range") == pytest.approx(length / 4, rel=0.05))
+    page.until(lambda: "in the measured range" in page.text("details:has([data-in-view]) summary"))
+    assert window(page) == (0, length), "the view has not moved"
+    page.until(lambda: "range=" in page.link)
+    page.click("[data-measure]")
+    drag(page, ".overview", 0.4, 0.6)
+    page.until(lambda: window(page) == pytest.approx((0.4 * length, 0.6 * length), rel=0.05))
+    drag(page, ".overview", 0.5, 0.7)  # it is in view: moved
+    page.until(lambda: window(page) == pytest.approx((0.6 * length, 0.8 * length), rel=0.05))
+    begin = window(page)[0]
+    keys = ActionChains(page.browser).move_to_element(page.one(".timeline"))
+    keys.send_keys("d").perform()  # without a click on it
+    page.until(lambda: window(page)[0] > begin)
+    keys.send_keys("a").perform()
+    page.until(lambda: window(page)[0] == pytest.approx(begin))
+    keys.send_keys("w").perform()
+    page.until(lambda: window(page)[1] - window(page)[0] < 0.15 * length)
+    keys.send_keys("s").perform()
+    page.until(lambda: window(page)[1] - window(page)[0] > 0.19 * length)
+    page.one(".timeline").send_keys(Keys.ESCAPE)
+    page.until(lambda: not page.all("[data-range]"))
 
 
 def test_memory_over_time_is_drawn(page: Page, run: str) -> None:
@@ -418,7 +498,7 @@ def test_a_run_that_goes_on_is_followed(page: Page, logdir: Path) -> None:
 
 def test_traces_of_torch_alone_open_too(page: Page) -> None:
     page.open(run="torch")
-    page.until(lambda: page.data("canvas", "spans") > 5)
+    page.until(lambda: page.data(".timeline", "spans") > 5)
     page.click("[data-tab='operator']")
     page.until(lambda: any(name.startswith("aten::") for name in page.column(0)))
 
@@ -445,50 +525,61 @@ def test_keys_alone_are_enough(page: Page, run: str) -> None:
     assert unnamed == []
 
 
-def test_light_and_dark_and_narrow(page: Page, run: str) -> None:
-    paper = "return getComputedStyle(document.body).backgroundColor"
-    page.open(run=run, **CHOSEN)
-    page.until(lambda: page.all("[data-grid='rtf']"))
-    light = page.browser.execute_script(paper)
-    prefer(page.browser, "dark")
-    page.open(run=run, **CHOSEN)
-    page.until(lambda: page.browser.execute_script(paper) != light)
-    page.browser.set_window_size(420, 900)
+VIEWS = {  # of a cell, and what there is to see; the first again, so that each of them is also left
+    "module": "[data-fold]",
+    "operator": "[data-table]",
+    "memory": ".chart canvas",
+    "trace": ".timeline[data-spans]",
+    "label": "[data-table]",
+}
+
+
+def test_no_view_complains_and_no_request_leaves_the_machine(page: Page, run: str) -> None:
+    """Every view, light and dark, on a screen and on a phone: nothing in the console, nothing wider than the page."""
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    page.until(lambda: page.browser.execute_script(wide) <= 0)
-
-
-def test_no_request_leaves_the_machine(page: Page, run: str) -> None:
-    for tab, there in {
-        "label": "[data-table]",
-        "operator": "[data-table]",
-        "memory": ".chart",
-        "trace": "canvas",
-    }.items():
-        page.open(run=run, **CHOSEN, tab=tab)
-        page.one(there)
-    page.until(lambda: page.data("canvas", "spans") > 5)
-    page.open(run=run, **CHOSEN, right_run=run, right_variant="slow")
-    page.until(lambda: page.all("[data-pair]"))
+    papers = set()
+    for colours, width in itertools.product(("light", "dark"), (1280, 390)):
+        prefer(page.browser, colours)
+        page.browser.set_window_size(width, 900)
+        page.open(run=run, **CHOSEN)
+        page.one("[data-variants]")
+        papers.add((colours, page.browser.execute_script("return getComputedStyle(document.body).backgroundColor")))
+        for tab, there in VIEWS.items():
+            page.click(f"[data-tab='{tab}']")
+            page.one(f"#tab-panel {there}")
+            assert page.browser.execute_script(wide) <= 0, (tab, width)
+        page.click("[data-beside]")
+        page.one("[data-pair]")
+        page.click(".all-tables summary")
+        page.one(".all-tables table")
+        page.choose("Run", "torch")
+        page.until(lambda: not page.all("[data-beside]"))
+        page.click("[data-tab='trace']")
+        page.one(f"#tab-panel {VIEWS['trace']}")
+        assert page.browser.execute_script(wide) <= 0, width
+        assert errors_of(page.browser) == [], (colours, width)
+    assert len(papers) == 2
     asked = requests_of(page.browser)
     assert any("plugin/speech_profile/index.js" in address for address in asked)
     assert any("plugin/speech_profile/trace/cut" in address for address in asked)
     assert leaving(asked) == []
-    assert errors_of(page.browser) == []
 
 
 def test_the_picture_of_the_readme_can_be_made(browser: Chrome, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """PLUGIN_PICTURE=docs/plugin.png makes it there, PLUGIN_LOGDIR=logs of a run of one's own."""
     given, picture = os.environ.get("PLUGIN_LOGDIR"), Path(os.environ.get("PLUGIN_PICTURE", tmp_path / "plugin.png"))
-    chosen = Path(given).resolve() if given else request.getfixturevalue("logdir")
     shown = {} if given else {"run": request.getfixturevalue("run")}
-    with contextmanager(serve)(chosen, tmp_path / "log") as address:
+    with ExitStack() as stack:
+        if given:
+            address = stack.enter_context(contextmanager(serve)(Path(given).resolve(), tmp_path / "log"))
+        else:
+            address = request.getfixturevalue("server")
         page = Page(browser, address)
         browser.set_window_size(1280, 1480)
         page.open(tab="trace", **shown)
         cells = page.until(lambda: page.all("[data-grid='rtf'] .cell.ok"))
         page.browser.execute_script("arguments[0].click()", cells[-1])
-        page.until(lambda: page.data("canvas", "spans") > 5)
+        page.until(lambda: page.data(".timeline", "spans") > 5)
         page.until(lambda: page.all("[data-in-view] tbody tr"))
         browser.switch_to.default_content()
         assert browser.save_screenshot(str(picture))

@@ -17,7 +17,7 @@ import profiler
 from profiler.comparison.compare import compare_results
 from profiler.history import HistoryQuery, make_series
 from profiler.metrics import GRIDS, METRICS, find_metric
-from profiler.report import html, markdown, rows, scalars
+from profiler.report import html, markdown, rows
 from profiler.report.comparison import render_terminal
 from profiler.report.history import history_tables, history_title
 from profiler.report.machines import machine_tables
@@ -33,7 +33,6 @@ from profiler.tensorboard_plugin.overview import all_tables, overview
 from tests.helpers.synthetic import save
 from tests.unit.report.runs import full
 from tests.unit.report.test_plots import texts
-from tests.unit.report.test_scalars import points, read
 
 # The figures of two cells: in results.json, and as every view writes them. One cell is small and unstable, one large
 # and stable: their units are the same all the same.
@@ -208,19 +207,13 @@ def test_compare_and_its_frame_show_the_same() -> None:
     assert list(frame["latency_median_s"]) == [values["latency"][0] for values in CELLS.values()]
 
 
-def test_plots_and_scalars_have_the_same_units(tmp_path: Path) -> None:
+def test_plots_have_the_same_units(tmp_path: Path) -> None:
     draw_plots(run(), tmp_path)
     for key, label in {"rtf": "RTF", "latency": "latency, ms", "memory": "peak memory, MB"}.items():
         assert METRICS[key].head == label
         said = texts(tmp_path / f"{key}.svg")
         assert label in said
         assert f"{METRICS[key].title} over the length of the audio" in said
-    scalars.write(run(), tmp_path)
-    found = read(tmp_path / "float32")
-    for key, scale in (("rtf", 1.0), ("memory", 1e6)):
-        steps = points(found, f"{METRICS[key].head} over seconds of audio/batch 1")
-        expected = [(place[0], pytest.approx(values[key][0] / scale)) for place, values in CELLS.items()]
-        assert steps == expected
 
 
 def test_keys_titles_and_columns_are_given_once() -> None:

@@ -45,13 +45,15 @@ def find(columns: Columns, search: str, after: float | None, backwards: bool = F
     }
 
 
-def top_names(columns: Columns, places: Ints | Any, own_time: Floats | None = None) -> list[dict[str, Any]]:
-    """Calls and time of the spans at these places, by name, most time of its own first."""
+def top_names(
+    columns: Columns, places: Ints | Any, own_time: Floats | None = None, total_time: Floats | None = None
+) -> list[dict[str, Any]]:
+    """Calls and time of the spans at these places, by name, most self time first."""
     names = columns.name[places]
     size = len(columns.names)
     calls = np.bincount(names, minlength=size)
     own = np.bincount(names, columns.own[places] if own_time is None else own_time, minlength=size)
-    total = np.bincount(names, columns.duration[places], minlength=size)
+    total = np.bincount(names, columns.duration[places] if total_time is None else total_time, minlength=size)
     order = [int(one) for one in np.lexsort((-total, -own)) if calls[one]]
     return [
         {"name": columns.names[one], "calls": int(calls[one]), "own": float(own[one]), "total": float(total[one])}
@@ -60,10 +62,29 @@ def top_names(columns: Columns, places: Ints | Any, own_time: Floats | None = No
 
 
 def in_window(columns: Columns, begin: float, end: float, most: int = LISTED) -> dict[str, Any]:
-    """What takes the time of the spans that begin between two times."""
-    places = np.flatnonzero((columns.start >= begin) & (columns.start < end))
-    names = top_names(columns, places)
+    """What takes the time between two times. A span that reaches beyond them counts with its part in between."""
+    stop = columns.start + columns.duration
+    places = np.flatnonzero((columns.start < end) & ((stop > begin) | (columns.start >= begin)))
+    total = np.minimum(stop[places], end) - np.maximum(columns.start[places], begin)
+    own = columns.own[places]
+    for one in np.flatnonzero((columns.start[places] < begin) | (stop[places] > end)):
+        own[one] = _own_between(columns, int(places[one]), begin, end)
+    names = top_names(columns, places, own, total)
     return {"spans": len(places), "names": names[:most], "left_out": max(0, len(names) - most)}
+
+
+def _own_between(columns: Columns, place: int, begin: float, end: float) -> float:
+    """Self time of one span between two times: without what the row below it holds there."""
+    row = int(np.searchsorted(columns.rows, place, "right")) - 1
+    low = max(begin, float(columns.start[place]))
+    high = min(end, float(columns.start[place] + columns.duration[place]))
+    if row + 1 == len(columns.row_track) or columns.row_track[row + 1] != columns.row_track[row]:
+        return high - low
+    inner = columns.row(row + 1)
+    starts, stops = columns.start[inner], columns.start[inner] + columns.duration[inner]
+    within = slice(int(np.searchsorted(stops, low, "right")), int(np.searchsorted(starts, high, "left")))
+    covered = np.minimum(stops[within], high) - np.maximum(starts[within], low)
+    return max(0.0, high - low - float(covered.sum()))
 
 
 def at(columns: Columns, row: int, time: float) -> dict[str, Any] | None:

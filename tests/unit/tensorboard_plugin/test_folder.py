@@ -127,6 +127,15 @@ def test_thousands_of_runs_are_listed_newest_first_and_not_read(logs: Path) -> N
     assert LogFolder(logs).has_runs()
 
 
+def test_a_run_whose_files_were_written_again_keeps_its_place(logs: Path) -> None:
+    """`report` writes files of old runs; the id says when a run began."""
+    for name in ("20260101-120000-aaaa", "20260301-120000-bbbb", "20260201-120000-cccc"):
+        (logs / "recipe" / name).mkdir()
+        (logs / "recipe" / name / "results.json").write_text("{}")
+    listed = [entry.name.rpartition("-")[2] for entry in LogFolder(logs).runs()]
+    assert [name for name in listed if name != "recipe/run"] == ["bbbb", "cccc", "aaaa"]
+
+
 def test_a_missing_folder_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"`python profile\.py RECIPE` makes one"):
         LogFolder(tmp_path / "none").runs()

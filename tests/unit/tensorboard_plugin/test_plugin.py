@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def save(folder: Path, content: Results) -> None:
 
 
 def details(**changes: Any) -> str:
-    rows = {"modules": [ROW], "modules_unfolded": [ROW, ROW], "operators": [ROW | {"name": "aten::linear"}]}
+    rows = {"seconds_of_audio": 1.0, "calls": 3, "profiled_calls": 1, "modules": [ROW], "modules_unfolded": [ROW, ROW], "operators": [ROW | {"name": "aten::linear"}]}
     return json.dumps(rows | changes)
 
 
@@ -118,7 +119,8 @@ def test_the_server_imports_no_torch() -> None:
 
 def test_a_run_is_shown_as_its_tables_say_it(ask: Asker) -> None:
     assert ask.plugin.is_active()
-    assert [run["name"] for run in ask.get("/runs")["runs"]] == [RUN]
+    (listed,) = ask.get("/runs")["runs"]
+    assert listed["name"] == RUN
     shown = ask.get("/run", run=RUN)
     (variant,) = shown["variants"]
     assert variant["model"]["weights"] == "random"
@@ -178,6 +180,39 @@ def test_the_trace_of_a_cell(ask: Asker) -> None:
     whole = ask.raw("/download", **one)
     assert gzip.decompress(whole.data)[:1] == b"{"
     assert "attachment" in whole.headers["Content-Disposition"]
+
+
+def test_the_list_of_runs_says_when_what_and_how_it_ended(ask: Asker, logs: Path) -> None:
+    made = results(ok(1, 1, 0.1))
+    save(logs / "recipe" / "other", made)
+    for name, content in (("empty", "{}"), ("deep", "[" * 100_000), ("cut", '{"run": {"started": ')):
+        (logs / name).mkdir()
+        (logs / name / "results.json").write_text(content)
+    listed = {run["name"]: run for run in ask.get("/runs")["runs"]}
+    about = listed["recipe/other"]
+    assert (about["began"], about["status"]) == (datetime.fromisoformat(made.run.started).timestamp(), made.run.status)
+    assert about["model"] == made.models[0].source
+    assert not any("status" in listed[name] for name in ("empty", "deep", "cut"))
+    assert [run["began"] for run in listed.values()] == sorted((run["began"] for run in listed.values()), reverse=True)
+
+
+def test_variants_beside_a_baseline(ask: Asker, logs: Path) -> None:
+    cells = [
+        ok(seconds, 1, rtf).model_copy(update={"variant": variant})
+        for variant, rtf in (("float32", 0.1), ("int8", 0.05), ("slow", 0.3))
+        for seconds in (1, 2)
+    ]
+    save(logs / "recipe" / "many", results(*cells, absent(4, 1, "failed", "x")))
+    found = ask.get("/variants", run="recipe/many")
+    assert found["baseline"] == "float32"
+    rtf = {variant: cells["2s_x1"]["rtf"] for variant, cells in found["variants"].items()}
+    assert {variant: (one["ratio"], one["mark"]) for variant, one in rtf.items()} == {
+        "int8": (pytest.approx(0.5), "faster"),
+        "slow": (pytest.approx(3), "slower"),
+    }
+    other = ask.get("/variants", run="recipe/many", baseline="slow")["variants"]
+    assert other["int8"]["1s_x1"]["rtf"]["ratio"] == pytest.approx(1 / 6)
+    assert "no variant 'x'" in ask.error("/variants", run="recipe/many", baseline="x")
 
 
 def test_two_sides(ask: Asker, logs: Path) -> None:

@@ -75,6 +75,22 @@ def test_own_time_is_without_what_is_inside(call: Columns) -> None:
     }
 
 
+def test_what_takes_the_time_between_two_times_is_clipped_to_them(call: Columns) -> None:
+    """From 20 to 45: spans that began before count, and none with more than the window."""
+    found = in_window(call, 20, 45)
+    sums = {row["name"]: (row["calls"], row["own"], row["total"]) for row in found["names"]}
+    assert sums == {
+        "call": (1, 0, 25),
+        "encoder": (1, 0, 25),
+        "aten::linear": (1, 5, 20),
+        "aten::addmm": (1, 15, 15),
+        "aten::gelu": (2, 5 + 5, 5 + 5),  # one of them in another thread
+    }
+    assert found["spans"] == 6
+    assert [row["name"] for row in in_window(call, 95, 99)["names"]] == ["call"]
+    assert in_window(call, 95, 99)["names"][0]["own"] == 4
+
+
 def test_only_the_window_is_sent(call: Columns) -> None:
     """With what reaches into it."""
     assert [[one[0] for one in row] for row in spans(call, begin=42, end=60)] == [

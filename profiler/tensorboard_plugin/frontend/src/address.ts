@@ -8,7 +8,8 @@ const PLUGIN = "speech_profile";
 const PREFIX = `p.${PLUGIN}.`;
 
 export const KEYS = [
-  "run", "variant", "cell", "tab", "right_run", "right_variant", "right_cell", "filter", "sort", "search", "window", "trace",
+  "run", "variant", "cell", "tab", "figure", "baseline", "right_run", "right_variant", "right_cell", "filter", "sort", "search", "window",
+  "range", "trace",
 ] as const;
 export type Key = (typeof KEYS)[number];
 export type Shown = Partial<Record<Key, string>>;

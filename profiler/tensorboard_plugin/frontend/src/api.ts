@@ -6,7 +6,8 @@ const BASE = new URL(".", import.meta.url);
 
 export type Values = Record<string, string | number | undefined | null>;
 
-export interface RunEntry { name: string; kind: "run" | "traces"; changed: number }
+/** `began` in seconds; what follows is missing where the file does not tell it, and of very old runs. */
+export interface RunEntry { name: string; kind: "run" | "traces"; began: number; status?: string; model?: string }
 export interface Runs { folder: string; runs: RunEntry[] }
 /** Texts and titles are those of `report`: profiler/metrics.py writes them. The title of a grid has the unit of its texts. */
 export interface Figure { value: number | null; text: string }
@@ -34,6 +35,8 @@ export type Mark = "slower" | "faster" | "same" | "unclear" | "not judged" | "le
 export interface Compared { ratio: number | null; mark: Mark; reason: string }
 export interface Pair { left: Cell | null; right: Cell | null; figures: Record<string, Compared> }
 export interface Place extends Pair { seconds: number; batch_size: number }
+/** Of every variant but the baseline: cell -> figure. */
+export interface Variants { baseline: string; variants: Record<string, Record<string, Record<string, Compared>>> }
 export interface SideBySide { places: Place[]; differs: string[]; notes: string[]; rule: string; pair?: Pair }
 export interface Row {
   name: string; phase?: string; calls?: number | null; total_s?: number; own_s?: number; share?: number; own_share?: number;

@@ -1,6 +1,6 @@
 // The page: choose a run and a variant, see its grids, open a cell, put something beside it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { type PlainTable, type Run, type RunEntry, type Runs, type SideBySide, type Traces, type Variant, ask, useAnswer } from "./api";
 import { type Show, type Shown, useAddress } from "./address";
 import { CellPanel, TracePanel } from "./cell";
@@ -8,6 +8,8 @@ import { Chooser, RunChooser } from "./chooser";
 import { Grids, SideBySideGrids } from "./grid";
 import { Answer, Guard, Message, Remarks } from "./parts";
 import { useDark } from "./theme";
+import { counted, dateText } from "./units";
+import { VariantTable } from "./variants";
 
 const LOOK_AGAIN = 4_000; // milliseconds: a run that is going on writes after every cell
 const CALM = 20_000;
@@ -36,7 +38,7 @@ function Chosen(props: ChosenProps) {
   const asked = useAnswer<Run | Traces>("run", { run: name }, again);
   const value = asked.value?.name === name ? asked.value : undefined;
   useFresh(value, () => setStamp((before) => before + 1));
-  const other = { cell: "", window: "", trace: "", variant: "", right_run: "", right_variant: "", right_cell: "" };
+  const other = { cell: "", window: "", range: "", trace: "", variant: "", baseline: "", right_run: "", right_variant: "", right_cell: "" };
   return <>
     <header>
       <RunChooser name="Run" runs={runs} chosen={name} choose={(run) => show({ ...other, run })} />
@@ -98,6 +100,10 @@ function RightVariant(props: ChosenProps) {
 function RunView(props: ChosenProps & { run: Run; again: unknown }) {
   const { run, shown, show } = props;
   const variant = variantOf(run, shown.variant);
+  const [opened, setOpened] = useState(shown.cell ? 1 : 0); // also the same cell again
+  useLayoutEffect(() => {
+    if (opened) document.querySelector("[data-panel]")?.scrollIntoView();
+  }, [opened]);
   if (!variant) {
     return <>
       <Message>{run.run.status === "running" ? "The run has begun; no cell is measured yet. This page looks again by itself."
@@ -106,12 +112,17 @@ function RunView(props: ChosenProps & { run: Run; again: unknown }) {
       {run.datasets.length > 0 && <AllTables run={run.name} again={props.again} open />}
     </>;
   }
-  const choose = (label: string) => show({ cell: label, window: "", trace: "" });
+  const choose = (label: string, of = variant.name) => {
+    show({ cell: label, variant: of, window: "", range: "", trace: "" });
+    setOpened((before) => before + 1);
+  };
   const cell = variant.cells.find((one) => one.label === shown.cell);
   return <>
     <Summary run={run} variant={variant} />
-    {shown.right_run ? <Beside {...props} variant={variant} />
+    {shown.right_run ? <Beside {...props} variant={variant} choose={choose} />
       : <>
+        {run.variants.length > 1 && <VariantTable run={run} variant={variant.name} shown={shown} show={show} choose={choose} again={props.again} />}
+        {run.variants.length > 1 && <h3>Grids of {variant.name}</h3>}
         <Grids run={run} cells={variant.cells} chosen={shown.cell} choose={choose} />
         {cell ? <CellPanel left={{ run: run.name, variant: variant.name, cell }} grids={run.grids} shown={shown} show={show} dark={props.dark} again={props.again} />
           : <Message>{shown.cell ? `There is no cell ${shown.cell} in this variant. ` : ""}Choose a cell to see where its time and memory go.</Message>}
@@ -123,16 +134,17 @@ function RunView(props: ChosenProps & { run: Run; again: unknown }) {
 function Summary(props: { run: Run; variant: Variant }) {
   const { run, machine } = props.run;
   const { model } = props.variant;
+  const slow = props.variant.cells.some((cell) => (cell.figures.rtf?.value ?? 0) > 1);
   return <div class="summary">
     <p><strong>{model?.source ?? run.recipe}</strong>{model && <> {model.type}{model.about.map((text) => `, ${text}`)}{model.weights && <>, <span class={`badge ${model.weights}`} data-weights={model.weights}>{model.weights} weights</span></>}</>}
       {" "}<span class={`badge ${run.status}`} data-status={run.status}>{run.status}</span></p>
-    <p class="hint">{[run.started, machine.cpu, machine.threads && `${machine.threads} threads`, machine.os].filter(Boolean).join(" · ")}</p>
+    <p class="hint">{[dateText(new Date(run.started)), machine.cpu, machine.threads && counted(Number(machine.threads), "thread"), machine.os].filter(Boolean).join(" · ")}</p>
     {model?.weights === "random" && <p class="hint">Random weights: the exact architecture, untrained. Speed and memory hold, the output means nothing.</p>}
-    <p class="hint">Seconds of audio × batch size. <span class="unstable sample">~</span> marks an unstable figure; grey cells were skipped, red ones failed.</p>
+    <p class="hint">Seconds of audio × batch size. <span class="unstable sample">~</span> marks an unstable figure{slow && <>, <span class="slow">red</span> one that is slower than real time</>}; grey cells were skipped, red ones failed.</p>
   </div>;
 }
 
-function Beside(props: ChosenProps & { run: Run; variant: Variant; again: unknown }) {
+function Beside(props: ChosenProps & { run: Run; variant: Variant; again: unknown; choose: (label: string) => void }) {
   const { run, variant, shown, show } = props;
   const right = useAnswer<Run>("run", { run: shown.right_run }, props.again);
   const rightVariant = right.value?.kind === "run" ? variantOf(right.value, shown.right_variant) : undefined;
@@ -147,7 +159,10 @@ function Beside(props: ChosenProps & { run: Run; variant: Variant; again: unknow
   return <Answer asked={asked}>{(found) => <>
     <p class="hint">Left: {variant.name}, {run.name}. Right: {rightVariant?.name}, {shown.right_run}.</p>
     {found.differs.length > 0 && <p class="hint" data-differs>What differs: {found.differs.join("; ")}.</p>}
-    <SideBySideGrids grids={run.grids} places={found.places} chosen={shown.cell} choose={(place) => show({ cell: (place.left ?? place.right)!.label, right_cell: "", window: "" })} />
+    <SideBySideGrids grids={run.grids} places={found.places} chosen={shown.cell} choose={(place) => {
+      show({ right_cell: "" });
+      props.choose((place.left ?? place.right)!.label);
+    }} />
     <p class="hint">{found.rule}</p>
     <Remarks lines={found.notes} />
     {leftCell && rightVariant && <Chooser name="Cell on the right" values={rightVariant.cells.map((one) => one.label)}

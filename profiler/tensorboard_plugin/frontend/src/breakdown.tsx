@@ -52,7 +52,7 @@ export function Breakdown(props: BreakdownProps) {
   const common = {
     name: `By ${props.by}`, sort: props.shown.sort, filter: props.shown.filter ?? "",
     onSort: (sort: string) => props.show({ sort }, false), onFilter: (filter: string) => props.show({ filter }, false),
-    searched: (row: { name: string }) => row.name,
+    searched: (row: { name: string }) => row.name, tree: props.by === "module",
   };
   return <>
     {props.by === "module" && <label class="option"><input type="checkbox" checked={unfolded}
@@ -61,8 +61,8 @@ export function Breakdown(props: BreakdownProps) {
       {table.message && <Message>{table.message}</Message>}
       {!table.message && !table.rows.length && <Message>There are no rows.</Message>}
       {table.rows.length > 0 && (props.paired
-        ? <DataTable {...common} rows={table.rows as JoinedRow[]} columns={JOINED} rowClass={(row) => `row-${row.mark.replace(" ", "-")}`} />
-        : <DataTable {...common} rows={table.rows as Row[]} columns={columnsOf(table.rows as Row[], props.by)} />)}
+        ? <DataTable {...common} rows={table.rows as JoinedRow[]} columns={JOINED} weight={(row) => Math.max(row.left_s ?? 0, row.right_s ?? 0)} rowClass={(row) => `row-${row.mark.replace(" ", "-")}`} />
+        : <DataTable {...common} rows={table.rows as Row[]} columns={columnsOf(table.rows as Row[], props.by)} weight={(row) => row.total_s ?? 0} />)}
       <Remarks lines={table.remarks} />
     </>}</Answer>
   </>;

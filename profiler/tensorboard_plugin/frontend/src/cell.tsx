@@ -23,7 +23,7 @@ export function Figures(props: { cell: Cell }) {
   const { cell } = props;
   if (cell.status !== "ok") return <Message kind={cell.status === "failed" ? "error" : "note"}>{cell.status}: {cell.reason ?? "no reason was recorded"}</Message>;
   return <>
-    <dl class="figures">{cell.facts.map(([title, text]) => <><dt>{title}</dt><dd>{text}</dd></>)}</dl>
+    <dl class="figures">{cell.facts.map(([title, text]) => <div><dt>{title}</dt><dd>{text}</dd></div>)}</dl>
     {cell.verdict === "unstable" && <Message>Unstable: 95 % CI {cell.half_width === null ? "not known" : `±${percentText(cell.half_width)}`}. {cell.verdict_reasons.join(" ")}</Message>}
   </>;
 }
@@ -87,7 +87,8 @@ export function OfTrace(props: OfTraceProps) {
     {props.title && <h4>{props.title}</h4>}
     <Timeline values={values} dark={props.dark} title={props.title || props.file} again={props.again}
       search={props.shown.search ?? ""} onSearch={(search) => props.show({ search }, false)}
-      window={props.shown.window} onWindow={(window) => props.show({ window }, false)} />
+      window={props.shown.window} onWindow={(window) => props.show({ window }, false)}
+      range={props.shown.range} onRange={(range) => props.show({ range }, false)} />
   </>;
 }
 
@@ -100,7 +101,7 @@ export function TracePanel(props: { run: string; traces: string[]; shown: Shown;
   const file = traces.includes(shown.trace ?? "") ? shown.trace! : traces[0];
   const tab = OF_TRACES.some((one) => one.key === shown.tab) ? shown.tab! : "trace";
   return <section class="panel" aria-label="The chosen trace" data-panel={file}>
-    <Chooser name="Trace" values={traces} chosen={file} choose={(trace) => show({ trace, window: "" })} />
+    <Chooser name="Trace" values={traces} chosen={file} choose={(trace) => show({ trace, window: "", range: "" })} />
     <Tabs name="About the trace" choices={OF_TRACES} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
     <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
       {tab === "memory" || tab === "trace"

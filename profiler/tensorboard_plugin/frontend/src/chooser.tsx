@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { RunEntry } from "./api";
+import { dateText } from "./units";
 
 const MOST = 200;
 
@@ -9,7 +10,7 @@ export function RunChooser(props: { name: string; runs: RunEntry[]; chosen?: str
   const [text, setText] = useState("");
   const found = useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    return props.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
+    return props.runs.filter((run) => words.every((word) => `${titleOf(run)} ${run.name}`.toLowerCase().includes(word)));
   }, [text, props.runs]);
   const listed = found.slice(0, MOST);
   const chosen = props.runs.find((run) => run.name === props.chosen);
@@ -27,9 +28,12 @@ export function RunChooser(props: { name: string; runs: RunEntry[]; chosen?: str
   </span>;
 }
 
+/** The date first, because a narrow page cuts the end off. */
 function titleOf(run: RunEntry): string {
   const name = run.name === "." ? "(the log folder itself)" : run.name;
-  return run.kind === "traces" ? `${name} (traces only)` : name;
+  const when = dateText(new Date(run.began * 1000));
+  const model = run.model?.split("/").pop();
+  return [when, run.kind === "traces" ? "traces only" : model, run.status, name].filter(Boolean).join(" · ");
 }
 
 export function Chooser(props: { name: string; values: string[]; chosen: string; choose: (value: string) => void; titles?: Record<string, string> }) {

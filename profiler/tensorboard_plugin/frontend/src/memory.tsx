@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { type MemoryOf, type Outline, type Values, useAnswer } from "./api";
 import { Answer, Message } from "./parts";
-import { bytesText, placeText, timeText } from "./units";
+import { bytesText, counted, placeText, timeText } from "./units";
 
 const HEIGHT = 260;
 
@@ -30,7 +30,7 @@ function Charts(props: ChartsProps) {
     {Object.entries(found.devices).map(([device, { times, bytes, peak, events }]) => <div>
       <p class="peak" data-peak={peak?.bytes}><strong>{device}</strong>: {peak
         ? <>at most <strong>{bytesText(peak.bytes)}</strong> at {timeText(peak.time)}, in {peak.path.join(" › ") || "no span"}</>
-        : "nothing in this part"} ({events.toLocaleString("en")} allocations and frees).</p>
+        : "nothing in this part"} ({counted(events, "allocation or free", "allocations and frees")}).</p>
       <Chart times={times} bytes={bytes} begin={found.begin} end={found.end} dark={props.dark} zoom={props.zoom} />
     </div>)}
     <p class="hint">Drag over the chart to zoom, click it twice to see all of it.{" "}
@@ -44,12 +44,13 @@ function Chart(props: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const { times, bytes, begin, end, dark } = props;
   useEffect(() => {
+    const target = place.current!; // the observer may be told of a last change when the reference is empty already
     const style = getComputedStyle(document.documentElement);
     const [ink, line] = [style.getPropertyValue("--ink"), style.getPropertyValue("--line")];
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
     const accent = style.getPropertyValue("--accent");
     const chart = new uPlot({
-      width: place.current!.clientWidth || 800, height: HEIGHT, legend: { show: false },
+      width: target.clientWidth || 800, height: HEIGHT, legend: { show: false },
       scales: { x: { time: false, min: begin, max: end }, y: { range: (_, least, most) => [Math.min(0, least), most * 1.05 || 1] } },
       series: [{}, { stroke: accent, fill: `${accent}33`, width: 1.5, paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false } }],
       axes: [
@@ -64,10 +65,10 @@ function Chart(props: ChartProps) {
           props.zoom([from, made.posToVal(made.select.left + made.select.width, "x")]);
         }],
       },
-    }, [times, bytes], place.current!);
+    }, [times, bytes], target);
     chart.over.addEventListener("dblclick", () => props.zoom(null));
-    const fit = new ResizeObserver(() => chart.setSize({ width: place.current!.clientWidth, height: HEIGHT }));
-    fit.observe(place.current!);
+    const fit = new ResizeObserver(() => chart.setSize({ width: target.clientWidth, height: HEIGHT }));
+    fit.observe(target);
     return () => {
       fit.disconnect();
       chart.destroy();

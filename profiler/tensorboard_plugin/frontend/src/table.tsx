@@ -1,10 +1,11 @@
-// A table that sorts by any column and filters by name. The sorting and filtering is TanStack's.
+// A table that sorts by any column and filters by name, flat or as a tree. The sorting and filtering is TanStack's.
 
 import {
   type ColumnDef, type SortingState, createTable, getCoreRowModel, getFilteredRowModel, getSortedRowModel,
 } from "@tanstack/table-core";
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { treeOf } from "./tree";
 
 const AT_FIRST = 200; // rows; a tree of thousands of modules would take seconds to lay out
 
@@ -16,6 +17,7 @@ export interface Column<T> {
 interface TableProps<T> {
   name: string; rows: T[]; columns: Column<T>[]; sort?: string; onSort: (sort: string) => void; filter: string;
   onFilter: (text: string) => void; searched: (row: T) => string; rowClass?: (row: T) => string | undefined;
+  tree?: boolean; weight: (row: T) => number;
 }
 
 function matcher(text: string): (name: string) => boolean {
@@ -25,7 +27,7 @@ function matcher(text: string): (name: string) => boolean {
   return (name) => new RegExp(`^${pattern}$`).test(name.toLowerCase());
 }
 
-export function DataTable<T>(props: TableProps<T>) {
+export function DataTable<T extends { name: string; phase?: string }>(props: TableProps<T>) {
   const [all, setAll] = useState(false);
   const sorting: SortingState = useMemo(() => {
     const [id, direction] = (props.sort ?? "").split(":");
@@ -45,15 +47,17 @@ export function DataTable<T>(props: TableProps<T>) {
     });
     return table.getRowModel().rows.map((row) => row.original);
   }, [props.rows, props.columns, props.filter, sorting]);
-  const shown = all ? rows : rows.slice(0, AT_FIRST);
-  const most: Record<string, number> = {};
-  for (const column of props.columns.filter((one) => one.bar)) {
-    most[column.key] = Math.max(0, ...props.rows.map((row) => Number(column.value(row)) || 0)) || 1;
-  }
+  const [folds, setFolds] = useState(new Map<string, boolean>());
+  const tree = props.tree && !props.filter.trim(); // what is found is listed with its whole name
+  const listed = tree ? treeOf(rows, props.weight, folds) : rows.map((row) => ({ row, key: "", label: "", depth: 0, children: 0, open: false }));
+  const shown = all ? listed : listed.slice(0, AT_FIRST);
+  const most = Math.max(0, ...props.columns.filter((one) => one.bar).flatMap((column) => props.rows.map((row) => Number(column.value(row)) || 0))) || 1;
   return <div class="data-table">
     <label class="filter">Filter by name <input type="search" value={props.filter} placeholder="part of a name, or encoder*"
       onInput={(event) => props.onFilter(event.currentTarget.value)} /></label>
-    <span class="count" role="status">{rows.length} of {props.rows.length} rows</span>
+    <span class="count" role="status">{listed.length} of {props.rows.length} rows</span>
+    {tree && <span class="folds"><button type="button" onClick={() => setFolds(new Map([["", true]]))}>Unfold all</button>{" "}
+      <button type="button" onClick={() => setFolds(new Map([["", false]]))}>Fold all</button></span>}
     <div class="scroll" tabIndex={0} role="region" aria-label={props.name}>
       <table data-table={props.name}>
         <thead><tr>{props.columns.map((column) => {
@@ -64,15 +68,20 @@ export function DataTable<T>(props: TableProps<T>) {
               <span aria-hidden="true">{sorted ? (sorting[0].desc ? " ▼" : " ▲") : ""}</span></button>
           </th>;
         })}</tr></thead>
-        <tbody>{shown.map((row) => <tr class={props.rowClass?.(row)}>{props.columns.map((column, place) => {
+        <tbody>{shown.map(({ row, key, label, depth, children, open }) => <tr class={props.rowClass?.(row)} aria-level={tree ? depth + 1 : undefined}>{props.columns.map((column, place) => {
           const value = column.value(row);
           const text = value === null || value === undefined ? "" : column.text ? column.text(row) : value;
-          const bar = column.bar && value ? `--part: ${(100 * Number(value)) / most[column.key]}%` : undefined;
-          return place === 0 ? <th scope="row">{text}</th>
+          const bar = column.bar && value ? `--part: ${(100 * Number(value)) / most}%` : undefined;
+          if (place === 0 && tree) {
+            return <th scope="row" title={row.name} style={`--depth: ${depth}`} class="branch">{children > 0
+              ? <button type="button" class="fold" aria-expanded={open} data-fold={row.name} aria-label={`${open ? "Fold" : "Unfold"} ${row.name}`}
+                onClick={() => setFolds(new Map(folds).set(key, !open))}>{open ? "▾" : "▸"}</button> : <span class="fold" />}{label}{text !== row.name && ` (${row.phase})`}</th>;
+          }
+          return place === 0 ? <th scope="row" title={row.name}>{text}</th>
             : <td class={`${column.numeric ? "number" : ""}${bar ? " bar" : ""}`} style={bar}>{text}</td>;
         })}</tr>)}</tbody>
       </table>
     </div>
-    {shown.length < rows.length && <button type="button" onClick={() => setAll(true)}>Show all {rows.length} rows</button>}
+    {shown.length < listed.length && <button type="button" onClick={() => setAll(true)}>Show all {listed.length} rows</button>}
   </div>;
 }

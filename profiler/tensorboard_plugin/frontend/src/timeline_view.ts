@@ -9,6 +9,7 @@ export const HEAD = 18;
 const LEAST = 0.05; // microseconds in view: the trace is not finer
 
 export interface View { begin: number; end: number; top: number }
+export type Range = [begin: number, end: number];
 export interface Strip { track: number; y: number; row: number; rows: number }
 export interface Colours { ink: string; paper: string; line: string; accent: string; dark: boolean }
 
@@ -90,16 +91,9 @@ export interface Drawn { spans: number; joined: number }
 /** Draws everything in view; gives how many spans and how many runs of small ones were drawn. */
 export function draw(
   canvas: HTMLCanvasElement, outline: Outline, strips: Strip[], view: View, cut: Cut | null, colours: Colours,
-  searching: boolean, selected: { row: number; start: number } | null,
+  searching: boolean, selected: { row: number; start: number } | null, range: Range | null,
 ): Drawn {
-  const ratio = window.devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-  const pen = canvas.getContext("2d")!;
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.fillStyle = colours.paper;
-  pen.fillRect(0, 0, width, height);
+  const { pen, width, height } = blank(canvas, colours);
   const toX = (time: number) => ((time - view.begin) / (view.end - view.begin)) * width;
   const drawn = { spans: 0, joined: 0 };
   pen.font = "11px system-ui, sans-serif";
@@ -148,7 +142,59 @@ export function draw(
     }
   }
   drawAxis(pen, view, width, colours, toX);
+  if (range) drawRange(pen, range.map(toX) as Range, height, timeText(range[1] - range[0]), colours);
   return drawn;
+}
+
+function blank(canvas: HTMLCanvasElement, colours: Colours): { pen: CanvasRenderingContext2D; width: number; height: number } {
+  const ratio = window.devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+  const pen = canvas.getContext("2d")!;
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.fillStyle = colours.paper;
+  pen.fillRect(0, 0, width, height);
+  return { pen, width, height };
+}
+
+/** A measured range: its length on the axis, its ends down to the bottom. */
+function drawRange(pen: CanvasRenderingContext2D, [left, right]: Range, height: number, text: string, colours: Colours): void {
+  pen.fillStyle = colours.accent;
+  pen.globalAlpha = 0.16;
+  pen.fillRect(left, 0, right - left, height);
+  pen.globalAlpha = 1;
+  for (const x of [left, right]) pen.fillRect(x - 0.5, 0, 1, height);
+  const wide = pen.measureText(text).width + 10;
+  const at = Math.min(Math.max((left + right - wide) / 2, 0), Math.max(0, pen.canvas.clientWidth - wide));
+  if (right < 0 || left > pen.canvas.clientWidth) return;
+  pen.fillRect(at, 3, wide, AXIS - 6);
+  pen.fillStyle = colours.paper;
+  pen.fillText(text, at + 5, AXIS / 2);
+}
+
+/** The whole trace, small, with the part in view lit. */
+export function drawOverview(canvas: HTMLCanvasElement, outline: Outline, whole: Cut | null, view: View, range: Range | null, colours: Colours): void {
+  const { pen, width, height } = blank(canvas, colours);
+  const toX = (time: number) => (time / outline.length) * width;
+  const each = Math.min(height / Math.max(whole?.rows.length ?? 1, 1), 6);
+  whole?.rows.forEach((row, number) => row.start.forEach((start, place) => {
+    pen.fillStyle = colourOf(whole.names[row.name[place]], true, colours.dark);
+    pen.fillRect(toX(start), number * each, Math.max(toX(row.duration[place]), 0.5), Math.max(each - 0.5, 0.5));
+  }));
+  const [left, right] = [toX(view.begin), Math.max(toX(view.end), toX(view.begin) + 2)];
+  pen.fillStyle = colours.ink;
+  pen.globalAlpha = 0.35;
+  pen.fillRect(0, 0, left, height);
+  pen.fillRect(right, 0, width - right, height);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colours.accent;
+  pen.lineWidth = 2;
+  pen.strokeRect(left + 1, 1, Math.max(right - left - 2, 1), height - 2);
+  if (range) {
+    pen.fillStyle = colours.accent;
+    pen.fillRect(toX(range[0]), height - 4, Math.max(toX(range[1] - range[0]), 2), 4);
+  }
 }
 
 function drawAxis(pen: CanvasRenderingContext2D, view: View, width: number, colours: Colours, toX: (time: number) => number): void {

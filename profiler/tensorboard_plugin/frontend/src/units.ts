@@ -52,3 +52,11 @@ export function countText(count: number): string {
 export function ratioText(ratio: number): string {
   return `×${significant(ratio, ratio >= 0.995 && ratio < 10 ? 3 : 2)}`;
 }
+
+/** 2026-11-18 13:05, in the reader's time zone. */
+export function dateText(when: Date): string {
+  if (isNaN(when.getTime())) return "";
+  return new Date(when.getTime() - when.getTimezoneOffset() * 60_000).toISOString().slice(0, 16).replace("T", " ");
+}
+
+export const counted = (count: number, one: string, more = `${one}s`) => `${countText(count)} ${count === 1 ? one : more}`;
