@@ -78,7 +78,14 @@ def save(folder: Path, content: Results) -> None:
 
 
 def details(**changes: Any) -> str:
-    rows = {"seconds_of_audio": 1.0, "calls": 3, "profiled_calls": 1, "modules": [ROW], "modules_unfolded": [ROW, ROW], "operators": [ROW | {"name": "aten::linear"}]}
+    rows = {
+        "seconds_of_audio": 1.0,
+        "calls": 3,
+        "profiled_calls": 1,
+        "modules": [ROW],
+        "modules_unfolded": [ROW, ROW],
+        "operators": [ROW | {"name": "aten::linear"}],
+    }
     return json.dumps(rows | changes)
 
 
