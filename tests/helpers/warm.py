@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import random
 import runpy
 import signal
@@ -49,7 +50,7 @@ LIBRARIES = (
     "tensorboard.summary.writer.event_file_writer",
     "tensorboard.util.tensor_util",
 )
-PROJECT = ("profiler.cli.compare", "profiler.cli.report", "profiler.cli.run", "profiler.report.write")
+PROJECT = ("profiler.cli", "profiler.report")  # all of these packages
 # Its profiler imports the second; libraries of models import the rest.
 WITH_TORCH = (
     "torch",
@@ -58,11 +59,6 @@ WITH_TORCH = (
     "huggingface_hub",
     "scipy.interpolate",
     "scipy.stats",
-    "profiler.execution.conversion",
-    "profiler.execution.job",
-    "profiler.measure.breakdown",
-    "profiler.models.load",
-    "profiler.training.setup",
 )
 # As the first adapter that a run takes would have them.
 WITH_MODELS = (
@@ -233,8 +229,13 @@ def _import(kind: str) -> None:
     sys.path[0] = str(ROOT)  # not this folder: its modules are not for the program
     if kind == "models":
         importlib.import_module("profiler.models.torchaudio.on_cpu").ensure_torchaudio()
-    for module in (*LIBRARIES, *PROJECT, *KINDS[kind]):
-        importlib.import_module(module)
+    for module in (*LIBRARIES, *KINDS[kind]):
+        with contextlib.suppress(ImportError):  # the run that needs it will say so
+            importlib.import_module(module)
+    for package in PROJECT if kind == "plain" else (*PROJECT, "profiler.execution", "profiler.measure"):
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not found.name.endswith((".__main__", ".worker")):  # what is run itself
+                importlib.import_module(found.name)
     del sys.path[0]
     gc.collect()
     gc.freeze()  # never garbage: a collection in a fork need not walk it, which would copy its pages
