@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from profiler.errors import UserError
 from profiler.metrics import ALWAYS, GRIDS, LATENCY, METRICS, PARAMETERS, SIZE, grids_of
 from profiler.report.tables import build_tables
 from profiler.results.types import CellResult, Results
+from profiler.results.untrusted import read_bytes
 
 SHOWN_ALONE = (*ALWAYS, METRICS["tensors"], METRICS["macs"], METRICS["calls"], METRICS["rounds"])  # of one cell
 
@@ -36,11 +38,9 @@ class _Head(msgspec.Struct):
 def head(path: Path) -> dict[str, Any]:
     """When a run began (seconds), its status and its models: nothing where the file does not tell."""
     try:
-        if path.stat().st_size > LONGEST:
-            return {}
-        found = msgspec.json.decode(path.read_bytes(), type=_Head)
+        found = msgspec.json.decode(read_bytes(path, LONGEST), type=_Head)
         began = datetime.fromisoformat(found.run.started).timestamp()
-    except (OSError, OverflowError, msgspec.MsgspecError, ValueError, RecursionError):
+    except (OSError, OverflowError, UserError, msgspec.MsgspecError, ValueError, RecursionError):
         return {}
     models = list(dict.fromkeys(model.source for model in found.models))
     return {"began": began, "status": found.run.status, "model": ", ".join(models)}

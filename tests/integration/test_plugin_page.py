@@ -575,12 +575,14 @@ def test_the_picture_of_the_readme_can_be_made(browser: Chrome, request: pytest.
         else:
             address = request.getfixturevalue("server")
         page = Page(browser, address)
-        browser.set_window_size(1280, 1480)
+        browser.set_window_size(1280, 1650)
         page.open(tab="trace", **shown)
         cells = page.until(lambda: page.all("[data-grid='rtf'] .cell.ok"))
         page.browser.execute_script("arguments[0].click()", cells[-1])
         page.until(lambda: page.data(".timeline", "spans") > 5)
         page.until(lambda: page.all("[data-in-view] tbody tr"))
+        page.until(lambda: not page.all("[data-variants]") or page.all("[data-variants] .mark"))
+        page.browser.execute_script("window.scrollTo(0, 0)")  # grids and details
         browser.switch_to.default_content()
         assert browser.save_screenshot(str(picture))
     assert picture.stat().st_size > 50_000, "a page with grids and a timeline, not a blank one"

@@ -183,8 +183,8 @@ export function drawOverview(canvas: HTMLCanvasElement, outline: Outline, whole:
     pen.fillRect(toX(start), number * each, Math.max(toX(row.duration[place]), 0.5), Math.max(each - 0.5, 0.5));
   }));
   const [left, right] = [toX(view.begin), Math.max(toX(view.end), toX(view.begin) + 2)];
-  pen.fillStyle = colours.ink;
-  pen.globalAlpha = 0.35;
+  pen.fillStyle = colours.paper;
+  pen.globalAlpha = 0.6;
   pen.fillRect(0, 0, left, height);
   pen.fillRect(right, 0, width - right, height);
   pen.globalAlpha = 1;
