@@ -145,7 +145,7 @@ def _plain(value: Any) -> str:
 
 def how_decided(comparison: Comparison) -> str:
     """What the words mean here, in two lines; the guide has the rest."""
-    threshold = 100 * comparison.settings.get("threshold", 0.0)  # as it was given, however small
+    threshold = 100 * comparison.settings.threshold  # as it was given, however small
     return (
         f"Above 1 is slower. same: the CI of the ratio lies within {threshold:g} % either way;\n"
         f"unclear: it reaches beyond, and may be chance. See {GUIDE}."
