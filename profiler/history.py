@@ -72,7 +72,7 @@ NO_COMMIT = "no commit"
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """The figure in one run, or the median of all runs of one commit."""
 
     label: str  # date and time, or commit
@@ -90,7 +90,7 @@ class Series:
 
     variant: str
     machine: str
-    points: list[Point] = field(default_factory=list)
+    points: list[HistoryPoint] = field(default_factory=list)
     shifts: list[LevelShift] = field(default_factory=list)
     floor: float | None = None  # run-to-run standard deviation, as a share; of times
     floor_source: str = ""
@@ -177,9 +177,9 @@ def _value(results: Results, variant: str, asked: HistoryQuery, cell: CellResult
     return value if isinstance(value, (int, float)) else None
 
 
-def _point(results: Results, value: float, half_width: float | None) -> Point:
+def _point(results: Results, value: float, half_width: float | None) -> HistoryPoint:
     started = results.run.started[:16].replace("T", " ")
-    return Point(
+    return HistoryPoint(
         label=started,
         runs=(results.run.id,),
         date=started,
@@ -190,13 +190,13 @@ def _point(results: Results, value: float, half_width: float | None) -> Point:
     )
 
 
-def _by_commit(points: list[Point]) -> list[Point]:
+def _by_commit(points: list[HistoryPoint]) -> list[HistoryPoint]:
     """One point per commit, in the order in which commits were first measured."""
-    groups: dict[str, list[Point]] = {}
+    groups: dict[str, list[HistoryPoint]] = {}
     for point in points:
         groups.setdefault(point.commit or NO_COMMIT, []).append(point)
     return [
-        Point(
+        HistoryPoint(
             label=commit[:10],
             runs=tuple(run for point in group for run in point.runs),
             date=group[0].date,

@@ -30,7 +30,7 @@ FILE = "noise-floor.json"
 KEPT_TRIALS = 20  # of each machine and number of threads: some weeks of use; older ones say little of today
 
 
-class Trial(msgspec.Struct):
+class EarlierTrial(msgspec.Struct):
     """One A/A trial of doctor."""
 
     measured: str
@@ -38,13 +38,13 @@ class Trial(msgspec.Struct):
     software: str
 
 
-class Entry(msgspec.Struct):
+class KeptFloor(msgspec.Struct):
     """What is kept for a machine and a number of threads."""
 
     value: float
     threads: int | None = None
     measured: str | None = None
-    trials: list[Trial] = []
+    trials: list[EarlierTrial] = []
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def keep_floor(
     from profiler.results.store import write_atomically
 
     everything, key = _read(), machine_key(_this_machine())
-    this = [Trial(measured, level, software)] if undisturbed else []
+    this = [EarlierTrial(measured, level, software)] if undisturbed else []
     trials = [*earlier_trials(threads), *this][-KEPT_TRIALS:]
     levels = [math.log(trial.level_s) for trial in trials if trial.software == software and trial.level_s > 0]
     floor = max(value, statistics.stdev(levels) if len(levels) > 1 else 0.0)
-    everything.setdefault(key, {})[str(threads)] = Entry(floor, threads, measured, trials)
+    everything.setdefault(key, {})[str(threads)] = KeptFloor(floor, threads, measured, trials)
     path = state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def keep_floor(
     return _measured(floor, measured)
 
 
-def earlier_trials(threads: int) -> list[Trial]:
+def earlier_trials(threads: int) -> list[EarlierTrial]:
     """Those made on this machine with so many threads, oldest first."""
     entry = _entry(threads)
     return entry.trials if entry else []
@@ -143,16 +143,16 @@ def _this_machine() -> dict[str, Any]:
     return {"host": socket.gethostname(), "cpu": cpu_name(), "cores": len(allowed_cpus())}
 
 
-def _read() -> dict[str, dict[str, Entry]]:
+def _read() -> dict[str, dict[str, KeptFloor]]:
     """Machine -> number of threads -> entry. A damaged file is as good as none: doctor writes it anew."""
     try:
-        found = msgspec.json.decode(state_file().read_bytes(), type=dict[str, dict[str, Entry]])
+        found = msgspec.json.decode(state_file().read_bytes(), type=dict[str, dict[str, KeptFloor]])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     return {machine: {name: e for name, e in kept.items() if e.value > 0} for machine, kept in found.items()}
 
 
-def _entry(threads: int) -> Entry | None:
+def _entry(threads: int) -> KeptFloor | None:
     return _read().get(machine_key(_this_machine()), {}).get(str(threads))
 
 

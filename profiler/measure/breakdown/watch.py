@@ -96,7 +96,7 @@ def is_compiled(tree: Tree) -> bool:
     return any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A call begins (`place` and `kind`), or the innermost one ends (neither). `at` is nanoseconds."""
 
     at: int
@@ -104,7 +104,7 @@ class Entry(NamedTuple):
     kind: Kind | None = None
 
 
-Log = Sequence[Entry]
+Log = Sequence[LogEntry]
 Closed = Callable[[int, int, int], None]  # part, start, end
 
 

@@ -88,7 +88,7 @@ EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the 
 
 
 @dataclass(frozen=True)
-class Reading:
+class PowerReading:
     """Mean over the reports in a file or folder."""
 
     watts: float
@@ -96,7 +96,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def read_powertop(path: Path) -> Reading:
+def read_powertop(path: Path) -> PowerReading:
     """From one file, or from a folder of the files that `--iteration=N` leaves. Raises UserError."""
     texts = [_read(file) for file in _files(path)]
     for pattern, what, notes in (
@@ -114,7 +114,7 @@ def read_powertop(path: Path) -> Reading:
             )
         if min(figures) <= 0:
             raise UserError(f"{path}: the {what} is {min(figures):g} W, which is no power; {EXPECTED}, on battery.")
-        return Reading(
+        return PowerReading(
             statistics.fmean(figures), f"{what}, mean of {len(figures)}" if len(figures) > 1 else what, notes
         )
     raise UserError(
