@@ -33,6 +33,9 @@ STRETCH = 3  # runs that make a level
 PENALTY = 7.0  # times the logarithm of the number of points
 COUNTED = 0.005  # the floor of memory, size and other metrics that follow no clock
 TO_SIGMA = 1.4826 / math.sqrt(2)  # median size of a step between two values -> standard deviation of one
+By = Literal["date", "commit"]
+CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
+NO_COMMIT = "no commit"
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,6 @@ def level_shifts(values: Sequence[float], floor: float) -> list[LevelShift]:
     levels = [statistics.median(values[start:end]) for start, end in pairwise(edges)]
     found = [LevelShift(at, before, after) for at, (before, after) in zip(cuts, pairwise(levels), strict=False)]
     return [shift for shift in found if abs(math.log(shift.ratio)) >= math.log1p(THRESHOLD)]
-
-
-By = Literal["date", "commit"]
-CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
-NO_COMMIT = "no commit"
 
 
 @dataclass(frozen=True)

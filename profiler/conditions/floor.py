@@ -28,6 +28,7 @@ ASSUMED = 0.03
 STATE = "SPEECH_PROFILER_STATE"  # environment variable: another folder than the user's own
 FILE = "noise-floor.json"
 KEPT_TRIALS = 20  # of each machine and number of threads: some weeks of use; older ones say little of today
+REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
 
 
 class EarlierTrial(msgspec.Struct):
@@ -162,9 +163,6 @@ def _measured(value: float, when: str | None) -> Floor:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-
-
-REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
 
 
 def readings(results: Results, threads: int | None, name: str) -> list[float]:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.recipe.schema import Training
 
+Loss = Literal["ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"]
+HEAD = "ctc_head"
+TRIAL_SECONDS = 1.0
+Encode = Callable[[Any], tuple[Any, Any]]  # what `prepare` gives -> values [B, T, C], frames of each row
+
 
 @dataclass
 class Targets:
@@ -69,9 +74,6 @@ def lengths_for(seconds: Sequence[float], per_second: float) -> list[int]:
     return [max(1, round(each * per_second)) for each in seconds]
 
 
-Loss = Literal["ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"]
-
-
 @dataclass
 class Outputs:
     """What the forward pass gives: the values that the loss takes, and how many frames of each row are audio."""
@@ -93,11 +95,6 @@ class Task:
     most_tokens: int | None = None  # of a target, where a decoder has so many positions
     per_frame: bool = True  # each token needs a frame
     notes: list[str] = field(default_factory=list)
-
-
-HEAD = "ctc_head"
-TRIAL_SECONDS = 1.0
-Encode = Callable[[Any], tuple[Any, Any]]  # what `prepare` gives -> values [B, T, C], frames of each row
 
 
 def ctc(encode: Encode, vocabulary: int, blank: int = 0) -> Task:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NEEDS_CPU = "torch's int8 layers run on a CPU only"
 FAST_PATH_OFF = "torch's fast path for TransformerEncoderLayer takes float weights only, and is off."
+Scale = tuple[float, int]  # scale and zero point
 
 
 def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None) -> Step:
@@ -237,9 +238,6 @@ def use_engine(wanted: str | None) -> str:
         raise NotSupported(f"the engine {wanted} is not there: torch has {', '.join(sorted(there)) or 'none'} here")
     quantized.engine = wanted
     return str(wanted)
-
-
-Scale = tuple[float, int]  # scale and zero point
 
 
 def static(model: Model, inputs: list[Any], engine: str | None) -> Step:

@@ -30,6 +30,8 @@ Kind = Literal["forward", "method"]
 OUTSIDE = -1  # a module that is not in the tree
 Enter = Callable[[int, Kind], None]
 Leave = Callable[[], None]
+Closed = Callable[[int, int, int], None]  # part, start, end
+Parts = Sequence[int]
 
 
 @contextmanager
@@ -105,7 +107,6 @@ class LogEntry(NamedTuple):
 
 
 Log = Sequence[LogEntry]
-Closed = Callable[[int, int, int], None]  # part, start, end
 
 
 @dataclass
@@ -177,9 +178,6 @@ class Tally:
             self.labelled += took
         if self._closed is not None:
             self._closed(ended.part, ended.start, at)
-
-
-Parts = Sequence[int]
 
 
 @contextmanager

@@ -24,6 +24,15 @@ from profiler.results.types import Energy
 
 COVERS = "what the given power covers"
 NO_IDLE = "no idle power was given: add `idle_watts`, read while the machine does nothing"
+PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3}
+POWER = r"\s*:?\s*(-?\d+(?:\.\d+)?)\s*([nuµmk]?)\s*W\b"
+DISCHARGE = re.compile(r"battery reports a discharge rate of" + POWER)
+BASELINE = re.compile(r"system baseline power is estimated at" + POWER, re.IGNORECASE)
+MARKS = ("P o w e r T O P", "PowerTOP Version", "PowerTOP Report")
+ESTIMATE = (
+    "powertop had no battery to read; this is its estimate of the system's baseline, which need not contain the call"
+)
+EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the model runs"
 
 
 def given_watts(watts: float, idle_watts: float | None = None) -> GivenPower:
@@ -74,17 +83,6 @@ def _check_idle(idle_watts: float | None, watts: float) -> None:
             f"`idle_watts` is {idle_watts:g}, but the power during calls is {watts:g} W; "
             "expected less: the power while the machine does nothing."
         )
-
-
-PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3}
-POWER = r"\s*:?\s*(-?\d+(?:\.\d+)?)\s*([nuµmk]?)\s*W\b"
-DISCHARGE = re.compile(r"battery reports a discharge rate of" + POWER)
-BASELINE = re.compile(r"system baseline power is estimated at" + POWER, re.IGNORECASE)
-MARKS = ("P o w e r T O P", "PowerTOP Version", "PowerTOP Report")
-ESTIMATE = (
-    "powertop had no battery to read; this is its estimate of the system's baseline, which need not contain the call"
-)
-EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the model runs"
 
 
 @dataclass(frozen=True)
