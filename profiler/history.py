@@ -36,6 +36,7 @@ TO_SIGMA = 1.4826 / math.sqrt(2)  # median size of a step between two values -> 
 By = Literal["date", "commit"]
 CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
 NO_COMMIT = "no commit"
+UNKNOWN = "an unknown processor"
 
 
 @dataclass(frozen=True)
@@ -211,10 +212,10 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
     """(run, variant) -> 'AMD EPYC, 2 threads', with the host's name where several machines would be called the same."""
     hosts: dict[str, set[str]] = {}
     for results in runs:
-        hosts.setdefault(_hardware(results), set()).add(_host(results))
+        hosts.setdefault(results.environment.hardware or UNKNOWN, set()).add(_host(results))
     found = {}
     for results in runs:
-        hardware = _hardware(results)
+        hardware = results.environment.hardware or UNKNOWN
         several = len(hosts[hardware]) > 1
         name = f"{hardware} ({_host(results)})" if several else hardware
         variants = results.variants or [model.variant for model in results.models]
@@ -226,12 +227,3 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
 
 def _host(results: Results) -> str:
     return str(results.environment.host or "no host's name")
-
-
-def _hardware(results: Results) -> str:
-    """What the model ran on: the GPU where it was one, else the processor."""
-    environment = results.environment
-    gpus = [gpu.name for gpu in environment.gpu]
-    if (environment.device or "cpu").startswith("cuda") and gpus:
-        return str(gpus[0])
-    return str(environment.cpu or "an unknown processor")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.recipe.schema import Training
 
-Loss = Literal["ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"]
 HEAD = "ctc_head"
 TRIAL_SECONDS = 1.0
 Encode = Callable[[Any], tuple[Any, Any]]  # what `prepare` gives -> values [B, T, C], frames of each row
@@ -43,7 +42,7 @@ class Targets:
         return int(self.lengths.sum())
 
     def refuse_longer(self, frames: Any, what: str = "frames that the model makes of their audio") -> None:
-        """Raise ModelError where a row has more tokens than there is room for: `frames` is a number, or one a row."""
+        """Raise ModelError where a row has more tokens than there is room for: `frames` is a number, or one per row."""
         if self.fits:
             return
         rooms = frames.tolist() if hasattr(frames, "tolist") else [frames] * len(self.names)
