@@ -33,6 +33,10 @@ STRETCH = 3  # runs that make a level
 PENALTY = 7.0  # times the logarithm of the number of points
 COUNTED = 0.005  # the floor of memory, size and other metrics that follow no clock
 TO_SIGMA = 1.4826 / math.sqrt(2)  # median size of a step between two values -> standard deviation of one
+By = Literal["date", "commit"]
+CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
+NO_COMMIT = "no commit"
+UNKNOWN = "an unknown processor"
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,8 @@ def level_shifts(values: Sequence[float], floor: float) -> list[LevelShift]:
     return [shift for shift in found if abs(math.log(shift.ratio)) >= math.log1p(THRESHOLD)]
 
 
-By = Literal["date", "commit"]
-CELL = re.compile(r"(\d+(?:\.\d+)?)\s*s?\s*_?x\s*(\d+)")
-NO_COMMIT = "no commit"
-
-
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """The figure in one run, or the median of all runs of one commit."""
 
     label: str  # date and time, or commit
@@ -90,7 +89,7 @@ class Series:
 
     variant: str
     machine: str
-    points: list[Point] = field(default_factory=list)
+    points: list[HistoryPoint] = field(default_factory=list)
     shifts: list[LevelShift] = field(default_factory=list)
     floor: float | None = None  # run-to-run standard deviation, as a share; of times
     floor_source: str = ""
@@ -177,9 +176,9 @@ def _value(results: Results, variant: str, asked: HistoryQuery, cell: CellResult
     return value if isinstance(value, (int, float)) else None
 
 
-def _point(results: Results, value: float, half_width: float | None) -> Point:
+def _point(results: Results, value: float, half_width: float | None) -> HistoryPoint:
     started = results.run.started[:16].replace("T", " ")
-    return Point(
+    return HistoryPoint(
         label=started,
         runs=(results.run.id,),
         date=started,
@@ -190,13 +189,13 @@ def _point(results: Results, value: float, half_width: float | None) -> Point:
     )
 
 
-def _by_commit(points: list[Point]) -> list[Point]:
+def _by_commit(points: list[HistoryPoint]) -> list[HistoryPoint]:
     """One point per commit, in the order in which commits were first measured."""
-    groups: dict[str, list[Point]] = {}
+    groups: dict[str, list[HistoryPoint]] = {}
     for point in points:
         groups.setdefault(point.commit or NO_COMMIT, []).append(point)
     return [
-        Point(
+        HistoryPoint(
             label=commit[:10],
             runs=tuple(run for point in group for run in point.runs),
             date=group[0].date,
@@ -213,10 +212,10 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
     """(run, variant) -> 'AMD EPYC, 2 threads', with the host's name where several machines would be called the same."""
     hosts: dict[str, set[str]] = {}
     for results in runs:
-        hosts.setdefault(_hardware(results), set()).add(_host(results))
+        hosts.setdefault(results.environment.hardware or UNKNOWN, set()).add(_host(results))
     found = {}
     for results in runs:
-        hardware = _hardware(results)
+        hardware = results.environment.hardware or UNKNOWN
         several = len(hosts[hardware]) > 1
         name = f"{hardware} ({_host(results)})" if several else hardware
         variants = results.variants or [model.variant for model in results.models]
@@ -228,12 +227,3 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
 
 def _host(results: Results) -> str:
     return str(results.environment.host or "no host's name")
-
-
-def _hardware(results: Results) -> str:
-    """What the model ran on: the GPU where it was one, else the processor."""
-    environment = results.environment
-    gpus = [gpu.name for gpu in environment.gpu]
-    if (environment.device or "cpu").startswith("cuda") and gpus:
-        return str(gpus[0])
-    return str(environment.cpu or "an unknown processor")

@@ -27,6 +27,8 @@ INTERVAL_NEEDS = 10  # utterances; from fewer, drawing anew says little about ot
 PERCENT = (2.5, 97.5)
 
 Counts = npt.NDArray[np.int64]
+EMPTY = "nothing is left of the reference after normalisation"
+NAMED = 5  # ids that are kept of the utterances left out for one reason
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,6 @@ def _drawn(values: Counts, seed: int) -> npt.NDArray[np.float64]:
 def _middle(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     low, high = np.percentile(values, PERCENT)
     return float(low), float(high)
-
-
-EMPTY = "nothing is left of the reference after normalisation"
-NAMED = 5  # ids that are kept of the utterances left out for one reason
 
 
 def put_rates(record: Accuracy, found: Score | None, normalise: str, seed: int) -> None:

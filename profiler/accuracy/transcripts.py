@@ -6,20 +6,18 @@ finished. A later line about an utterance replaces the earlier one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from profiler.errors import StorageError, UserError
-from profiler.results.untrusted import parse_json, read_bytes
+from profiler.results.untrusted import read_bytes
 
 FILE = "transcripts.jsonl"
 
 
-@dataclass(frozen=True)
-class Transcript:
+class Transcript(msgspec.Struct, frozen=True):
     """One utterance: what was said, what the model wrote, and how long the call took."""
 
     id: str
@@ -32,10 +30,10 @@ class Transcript:
 
 
 def append(path: Path, transcripts: Iterable[Transcript]) -> None:
-    lines = "".join(json.dumps(asdict(transcript), ensure_ascii=False) + "\n" for transcript in transcripts)
+    lines = b"".join(msgspec.json.encode(transcript) + b"\n" for transcript in transcripts)
     try:
         _end_last_line(path)
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("ab") as file:
             file.write(lines)
     except OSError as error:
         raise StorageError(f"Cannot write {path}: {error.strerror}. The run's results are whole.") from error
@@ -62,16 +60,12 @@ def read(path: Path) -> dict[str, Transcript]:
 
 def _parsed(line: str, path: Path, number: int) -> Transcript:
     try:
-        values: dict[str, Any] = parse_json(line.encode())
-        transcript = Transcript(**{name: values[name] for name in Transcript.__dataclass_fields__})
-        if not all(isinstance(value, str) for value in (transcript.id, transcript.reference, transcript.hypothesis)):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
+        return msgspec.json.decode(line, type=Transcript)
+    except (msgspec.MsgspecError, RecursionError):
         raise UserError(
             f"{path}, line {number}: is damaged; expected a JSON object with id, reference, hypothesis, seconds and "
             "latency_s. Was it edited, or copied only in part?"
         ) from None
-    return transcript
 
 
 def _end_last_line(path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from profiler.comparison.judge import ALPHA, THRESHOLD, judge, mean_speed, paired_mean, paired_speed
-from profiler.comparison.result import CellComparison, Comparison, RunComparison, RunName, VariantComparison
+from profiler.comparison.result import CellComparison, Comparison, RunComparison, RunName, Settings, VariantComparison
 from profiler.conditions.differences import different_models, find_differences, unequal_machines
 from profiler.conditions.floor import floor_between, floor_of, normalised
 from profiler.errors import UserError, did_you_mean
@@ -44,7 +44,7 @@ def compare_results(
     return Comparison(
         baseline=_name(baseline),
         others=[_against(baseline, other, variants, across_machines, threshold) for other in others],
-        settings={"threshold": threshold, "alpha": ALPHA, "across_machines": across_machines},
+        settings=Settings(threshold=threshold, alpha=ALPHA, across_machines=across_machines),
     )
 
 

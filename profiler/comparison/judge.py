@@ -41,6 +41,14 @@ PRIOR = 4.0
 TINY = 1e-18  # the least variance, where all rounds are equal to the last digit
 NORMAL = 1e6  # degrees of freedom, from where on t is the normal distribution
 UNKNOWN = "one round each: how much rounds vary is unknown (measure.rounds=10 tells)"
+# Of 200 equal cells at most one is to be called slower or faster. Each is judged twice, by its typical and by its slow
+# calls, and looked at after every round: whoever stops when a difference shows will see chance ones, so stopping early
+# takes more (tests/unit/comparison/test_paired.py plays it on 600 equal cells).
+CONFIDENCE = 0.999
+EARLY = 0.9999
+SLOW = 0.9  # the percentile that stands for the slow calls of a round
+SLOW_CALLS = "the slow calls (90th percentile of rounds)"
+Rounds = Sequence[Sequence[float]]
 
 
 def word(ci: Interval, threshold: float) -> Verdict:
@@ -116,17 +124,6 @@ def _doubt(speed: Speed, mean_shift: float, threshold: float) -> str:
 
 def _is_small(ratio: float, threshold: float) -> bool:
     return abs(math.log(ratio)) < math.log1p(threshold)
-
-
-# Of 200 equal cells at most one is to be called slower or faster. Each is judged twice, by its typical and by its slow
-# calls, and looked at after every round: whoever stops when a difference shows will see chance ones, so stopping early
-# takes more (tests/unit/comparison/test_paired.py plays it on 600 equal cells).
-CONFIDENCE = 0.999
-EARLY = 0.9999
-SLOW = 0.9  # the percentile that stands for the slow calls of a round
-SLOW_CALLS = "the slow calls (90th percentile of rounds)"
-
-Rounds = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)

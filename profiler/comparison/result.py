@@ -110,13 +110,21 @@ class RunComparison(BaseModel):
         return [cell for cell in self.cells if cell.speed.is_slower(over)] + self.newly_failed
 
 
+class Settings(BaseModel):
+    """How it was decided."""
+
+    threshold: float = 0.0
+    alpha: float = 0.0
+    across_machines: bool = False
+
+
 class Comparison(BaseModel):
     """Runs against the first of them."""
 
     baseline: RunName
     others: list[RunComparison]
     about: dict[str, str] = Field(default_factory=dict)  # of an A/B run: what A and B are
-    settings: dict[str, Any] = Field(default_factory=dict)  # threshold, alpha, across_machines: how it was decided
+    settings: Settings = Field(default_factory=Settings)
 
     def regressions(self, over: float) -> list[CellComparison]:
         return [cell for other in self.others for cell in other.regressions(over)]

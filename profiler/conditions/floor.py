@@ -8,7 +8,6 @@ threads, and recorded with every run that is made there. Imports neither torch n
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import statistics
@@ -16,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from profiler.results.types import NoiseFloor, Results
@@ -27,6 +28,24 @@ ASSUMED = 0.03
 STATE = "SPEECH_PROFILER_STATE"  # environment variable: another folder than the user's own
 FILE = "noise-floor.json"
 KEPT_TRIALS = 20  # of each machine and number of threads: some weeks of use; older ones say little of today
+REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
+
+
+class EarlierTrial(msgspec.Struct):
+    """One A/A trial of doctor."""
+
+    measured: str
+    level_s: float  # of its call
+    software: str
+
+
+class KeptFloor(msgspec.Struct):
+    """What is kept for a machine and a number of threads."""
+
+    value: float
+    threads: int | None = None
+    measured: str | None = None
+    trials: list[EarlierTrial] = []
 
 
 @dataclass(frozen=True)
@@ -56,18 +75,17 @@ def floor_of(*results: Results) -> Floor:
 def read_floor(threads: int | None = None) -> Floor | None:
     """This machine's floor with so many threads, or the largest of any number; None where doctor never measured it."""
     entries = _read().get(machine_key(_this_machine()), {})
-    wanted = entries.values() if threads is None else [entries.get(str(threads))]
-    return max(filter(None, map(_as_floor, wanted)), key=lambda floor: floor.value, default=None)
+    wanted = [entry for number, entry in entries.items() if threads is None or number == str(threads)]
+    largest = max(wanted, key=lambda entry: entry.value, default=None)
+    return _measured(largest.value, largest.measured) if largest else None
 
 
 def record_floor(threads: int) -> NoiseFloor | None:
     """What a run stores in its environment; None where there is none."""
     from profiler.results.types import NoiseFloor
 
-    entry = _read().get(machine_key(_this_machine()), {}).get(str(threads))
-    if entry is None or _as_floor(entry) is None:
-        return None
-    return NoiseFloor(value=entry["value"], threads=entry.get("threads"), measured=entry.get("measured"))
+    entry = _entry(threads)
+    return NoiseFloor(value=entry.value, threads=entry.threads, measured=entry.measured) if entry else None
 
 
 def keep_floor(
@@ -83,12 +101,11 @@ def keep_floor(
     from profiler.results.store import write_atomically
 
     everything, key = _read(), machine_key(_this_machine())
-    entries = everything.setdefault(key, {})
-    this = [{"measured": measured, "level_s": level, "software": software}] if undisturbed else []
+    this = [EarlierTrial(measured, level, software)] if undisturbed else []
     trials = [*earlier_trials(threads), *this][-KEPT_TRIALS:]
-    levels = [math.log(trial["level_s"]) for trial in trials if trial["software"] == software]
+    levels = [math.log(trial.level_s) for trial in trials if trial.software == software and trial.level_s > 0]
     floor = max(value, statistics.stdev(levels) if len(levels) > 1 else 0.0)
-    entries[str(threads)] = {"value": floor, "threads": threads, "measured": measured, "trials": trials}
+    everything.setdefault(key, {})[str(threads)] = KeptFloor(floor, threads, measured, trials)
     path = state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,15 +113,14 @@ def keep_floor(
         from profiler.errors import StorageError
 
         raise StorageError(f"Cannot make the folder {path.parent}: {error.strerror}.") from None
-    write_atomically(path, json.dumps(everything, indent=1, allow_nan=False) + "\n")
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(everything), indent=1).decode() + "\n")
     return _measured(floor, measured)
 
 
-def earlier_trials(threads: int) -> list[dict[str, Any]]:
-    """{measured, level_s, software} of the trials made on this machine with so many threads, oldest first."""
-    entry = _read().get(machine_key(_this_machine()), {}).get(str(threads))
-    trials = entry.get("trials") if isinstance(entry, dict) else None
-    return [trial for trial in trials if _is_trial(trial)] if isinstance(trials, list) else []
+def earlier_trials(threads: int) -> list[EarlierTrial]:
+    """Those made on this machine with so many threads, oldest first."""
+    entry = _entry(threads)
+    return entry.trials if entry else []
 
 
 def machine_key(environment: Mapping[str, Any]) -> str:
@@ -128,37 +144,25 @@ def _this_machine() -> dict[str, Any]:
     return {"host": socket.gethostname(), "cpu": cpu_name(), "cores": len(allowed_cpus())}
 
 
-def _read() -> dict[str, dict[str, Any]]:
+def _read() -> dict[str, dict[str, KeptFloor]]:
     """Machine -> number of threads -> entry. A damaged file is as good as none: doctor writes it anew."""
     try:
-        found = json.loads(state_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = msgspec.json.decode(state_file().read_bytes(), type=dict[str, dict[str, KeptFloor]])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    if not isinstance(found, dict):
-        return {}
-    return {machine: entries for machine, entries in found.items() if isinstance(entries, dict)}
+    return {machine: {name: e for name, e in kept.items() if e.value > 0} for machine, kept in found.items()}
 
 
-def _as_floor(entry: Any) -> Floor | None:
-    value = entry.get("value") if isinstance(entry, dict) else None
-    if value is None or not _is_positive(value):
-        return None
-    return _measured(float(value), entry.get("measured"))
+def _entry(threads: int) -> KeptFloor | None:
+    return _read().get(machine_key(_this_machine()), {}).get(str(threads))
 
 
 def _measured(value: float, when: str | None) -> Floor:
     return Floor(value, f"measured by doctor on {str(when or 'an unknown day').split('T')[0]}")
 
 
-def _is_trial(trial: Any) -> bool:
-    return isinstance(trial, dict) and {"measured", "software"} <= trial.keys() and _is_positive(trial.get("level_s"))
-
-
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-
-
-REFERENCE = {"gflops": "at equal arithmetic", "gb_per_s": "at equal memory speed"}
 
 
 def readings(results: Results, threads: int | None, name: str) -> list[float]:

@@ -160,9 +160,9 @@ def _noise_checks(noise: Noise | None, problem: str, threads: int, rounds: int) 
         return [Check("noise floor", "unknown", f"the trial failed: {problem or 'too few runs'}")]
     found = [Check("rounds", "ok", f"SD {_share(noise.between_rounds)} within a run")]
     software = _software()
-    earlier = [trial for trial in floors.earlier_trials(threads) if trial["software"] == software]
+    earlier = [trial for trial in floors.earlier_trials(threads) if trial.software == software]
     if earlier:
-        change, day = noise.level_s / earlier[-1]["level_s"] - 1, earlier[-1]["measured"].split("T")[0]
+        change, day = noise.level_s / earlier[-1].level_s - 1, earlier[-1].measured.split("T")[0]
         words = f"{_share(abs(change))} {'slower' if change > 0 else 'faster'} than on {day}"
         found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} per call, {words}"))
     else:

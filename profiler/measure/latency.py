@@ -42,7 +42,7 @@ class RoundSize:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallTimes:
     """Seconds of one call: wall time, CPU time of all threads of the process, the device's own where it has a clock."""
 
     wall: float
@@ -61,7 +61,7 @@ class Timing:
     warmup: list[float] = field(default_factory=list)
     left_out: int = 0  # calls in which the process stood still: they say nothing about the model
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallTimes) -> None:
         if call.paused:
             self.left_out += 1
             return
@@ -138,7 +138,7 @@ def _pauses() -> tuple[int, float]:
     return _continued[0], time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def timed(run: Callable[[Any], Any], value: Any, device: Device) -> Call:
+def timed(run: Callable[[Any], Any], value: Any, device: Device) -> CallTimes:
     """One call, by the clocks."""
     stops, slept = _pauses()
     device.synchronize()
@@ -151,7 +151,7 @@ def timed(run: Callable[[Any], Any], value: Any, device: Device) -> Call:
     end = time.perf_counter()
     cpu = time.process_time() - cpu
     later_stops, later_slept = _pauses()
-    return Call(
+    return CallTimes(
         round(end - start, CLOCK_DIGITS),
         round(cpu, CLOCK_DIGITS),
         device.seconds_between(before, after),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 REST = "other"
+# Keys of pretrained_model on which the size of a model does not depend.
+WITHOUT_SIZE = ("weights", "tokens_per_second")
 
 
 def count_parameters(model: Model) -> Parameters:
@@ -134,10 +136,6 @@ def _numbers(tensors: Iterable[Any]) -> int:
 
 def _trainable(parameters: Iterable[Any]) -> int:
     return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-
-
-# Keys of pretrained_model on which the size of a model does not depend.
-WITHOUT_SIZE = ("weights", "tokens_per_second")
 
 
 def counts_file() -> Path:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 SPAN = "phase: "  # before the name of a phase, in a trace
-Peaks = dict[str, dict[str, int | None]]  # phase -> what is measured -> bytes
+PhaseBytes = dict[str, dict[str, int | None]]  # phase -> what is measured -> bytes
 _training = partial(of, "training")
 TRAINING = (
     *(detail(p, p, "s", f"{p}_median_s", _training("phases", p, "median_s")) for p in PHASES),
@@ -64,7 +64,7 @@ def _finite(loss: Any) -> float | None:
 
 def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:
     """The figures of the memory pass, of the whole step and of each phase."""
-    found: Peaks = {name: {} for name in PHASES}
+    found: PhaseBytes = {name: {} for name in PHASES}
     above = _process_peaks(step, value, device, found)
     if device.kind == "cpu":
         _tensor_peaks(step, value, found)
@@ -77,7 +77,7 @@ def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[Pea
     return whole, {phase: PeakMemory(**peaks) for phase, peaks in found.items()}
 
 
-def _process_peaks(step: TrainingStep, value: Any, device: Device, found: Peaks) -> int | None:
+def _process_peaks(step: TrainingStep, value: Any, device: Device, found: PhaseBytes) -> int | None:
     """The kernel's high-water mark, and the device's, set back at each phase; how far the highest lies above before."""
     from profiler.measure.passes import memory
 
@@ -103,7 +103,7 @@ def _process_peaks(step: TrainingStep, value: Any, device: Device, found: Peaks)
     return max(0, max(peaks) - before) if peaks else None
 
 
-def _tensor_peaks(step: TrainingStep, value: Any, found: Peaks) -> None:
+def _tensor_peaks(step: TrainingStep, value: Any, found: PhaseBytes) -> None:
     """Exact sums of the allocator's events; the clock of spans and of these events is the same."""
     from torch.autograd.profiler import profile
 

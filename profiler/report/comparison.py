@@ -20,6 +20,9 @@ WORDS: tuple[Verdict, ...] = ("slower", "faster", "same", "unclear")
 GUIDE = "docs/comparing.md"
 NARROW = 1.1  # a CI whose ends differ by less has three decimals
 LISTED = 12  # differences that are spelled out; more are counted
+SAME = 0.01  # memory and energy that differ by less are called the same
+REACHES = (1.25, 2.0, 8.0, 64.0)  # how far the bars of ratios go on both sides
+MIDDLE, HALF = 70.0, 68.0  # of a bar, in pixels
 
 
 def run_text(run: RunName) -> str:
@@ -145,7 +148,7 @@ def _plain(value: Any) -> str:
 
 def how_decided(comparison: Comparison) -> str:
     """What the words mean here, in two lines; the guide has the rest."""
-    threshold = 100 * comparison.settings.get("threshold", 0.0)  # as it was given, however small
+    threshold = 100 * comparison.settings.threshold  # as it was given, however small
     return (
         f"Above 1 is slower. same: the CI of the ratio lies within {threshold:g} % either way;\n"
         f"unclear: it reaches beyond, and may be chance. See {GUIDE}."
@@ -170,9 +173,6 @@ def incomplete_text(other: RunComparison) -> list[str]:
             shown = ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
             lines.append(f"Only in {where}: {shown}.")
     return lines + other.notes
-
-
-SAME = 0.01  # memory and energy that differ by less are called the same
 
 
 def speed_table(other: RunComparison, cells: list[CellComparison], title: str = "Speed") -> Table:
@@ -334,10 +334,6 @@ def _tables(other: RunComparison) -> list[str]:
 
 def _folded(summary: str, text: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
-
-
-REACHES = (1.25, 2.0, 8.0, 64.0)  # how far the bars of ratios go on both sides
-MIDDLE, HALF = 70.0, 68.0  # of a bar, in pixels
 
 
 def render_page(comparison: Comparison) -> str:

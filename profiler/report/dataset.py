@@ -14,6 +14,8 @@ from profiler.units import seconds_text, significant
 
 SHOWN = 5  # failed batches that are named
 WIDTH = 0.03  # where a recipe does not say how far rounds may lie apart
+NAMED = 5  # reasons that are told
+LONGEST_REASON = 60  # characters, in the place of a figure
 
 
 def dataset_tables(results: Results, name: str) -> list[Table]:
@@ -130,10 +132,6 @@ def _remarks(found: list[DatasetResult], width: float) -> list[str]:
         if result.reason:
             remarks.append(f"- {whose}{result.status}: {result.reason}")
     return remarks + list(dict.fromkeys(note for result in found for note in result.notes))
-
-
-NAMED = 5  # reasons that are told
-LONGEST_REASON = 60  # characters, in the place of a figure
 
 
 def accuracy_tables(results: Results, name: str) -> list[Table]:

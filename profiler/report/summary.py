@@ -54,14 +54,11 @@ def _model(results: Results) -> str:
 
 
 def _machine(results: Results) -> str:
-    environment = results.environment
-    device = environment.device or "cpu"
-    gpus = [gpu.name for gpu in environment.gpu]
-    name = gpus[0] if device.startswith("cuda") and gpus else environment.cpu
-    if not name:
+    environment, threads = results.environment, results.environment.threads
+    if not environment.hardware:
         return ""
-    threads = environment.threads
-    return f" on {name}" + (f", {many(threads, 'thread')}" if threads and device == "cpu" else "")
+    on_cpu = threads and environment.device in (None, "cpu")
+    return f" on {environment.hardware}" + (f", {many(threads or 0, 'thread')}" if on_cpu else "")
 
 
 def _real_time(cells: list[CellResult]) -> str:

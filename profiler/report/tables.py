@@ -23,6 +23,13 @@ from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
 from profiler.units import bytes_text, parse_bytes, significant
 
+Text = Callable[[CellResult], str]
+PERCENTILES = (90, 99)
+FEW = "n/a"
+MACS_PER_SECOND = METRICS["macs_per_second"]
+BEYOND = 4  # times the largest measured length or batch: farther than this a fit gives an order of magnitude
+FAR = " *"
+
 
 def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
     """All tables of a run, in reading order. `memory`: a size to say what fits in it, beside this machine's."""
@@ -121,9 +128,6 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
     return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
 
 
-Text = Callable[[CellResult], str]
-
-
 def remarks_on(cells: list[CellResult]) -> list[str]:
     """Lines for cells of one variant, or of several, which are then named."""
     several = len({cell.variant for cell in cells}) > 1
@@ -167,10 +171,6 @@ def _where(places: dict[str, list[str]], several: bool) -> str:
     return "; ".join(f"{variant} {', '.join(found)}" for variant, found in places.items())
 
 
-PERCENTILES = (90, 99)
-FEW = "n/a"
-
-
 def chunk_table(title: str, cells: list[CellResult]) -> Table | None:
     """One row per cell; None where no model worked in chunks."""
     chunked = [cell for cell in cells if cell.chunks is not None]
@@ -187,9 +187,6 @@ def chunk_table(title: str, cells: list[CellResult]) -> Table | None:
         needed = " and ".join(f"{SAMPLES_NEEDED[percent]} chunks for p{percent}" for percent in PERCENTILES)
         table.remarks.append(f"{FEW}: too few chunks were timed; it takes {needed} (raise measure.budget).")
     return table
-
-
-MACS_PER_SECOND = METRICS["macs_per_second"]
 
 
 def component_operations_table(title: str, cells: list[CellResult]) -> Table | None:
@@ -209,10 +206,6 @@ def component_operations_table(title: str, cells: list[CellResult]) -> Table | N
             row.append(MACS_PER_SECOND.number(per_second))
         rows.append(row)
     return Table(title, ["component", *(cell.place for cell, _ in shown)], rows)
-
-
-BEYOND = 4  # times the largest measured length or batch: farther than this a fit gives an order of magnitude
-FAR = " *"
 
 
 def capacity_table(title: str, results: Results, cells: list[CellResult], asked: str | int | None) -> Table | None:

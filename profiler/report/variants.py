@@ -10,6 +10,7 @@ from profiler.results.types import Model, OutputDifference, Parameters, Results,
 from profiler.units import KB, place_text, significant
 
 MOST_COLUMNS = 4
+SHOWN_SHARED = 8
 
 
 def side_by_side(title: str, results: Results, metric: Metric) -> Table:
@@ -114,9 +115,6 @@ def _size(count: int | None) -> str:
     if count is None:
         return ""
     return f"{count / KB:,.0f} KB ({SIZE.text(count)})"
-
-
-SHOWN_SHARED = 8
 
 
 def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:

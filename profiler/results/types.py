@@ -724,6 +724,12 @@ class Environment(MachineState):
         about = self.repository or self.profiler
         return about.commit if about else None
 
+    @property
+    def hardware(self) -> str | None:
+        """What the model ran on: the GPU where it was one, else the processor."""
+        gpus = [gpu.name for gpu in self.gpu] if (self.device or "cpu").startswith("cuda") else []
+        return next((name for name in gpus if name), self.cpu)
+
 
 class RunHead(Record):
     """A run without its cells and data sets, which grow with it: what is held in memory while it goes on."""

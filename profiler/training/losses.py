@@ -23,6 +23,13 @@ from profiler.errors import ModelError
 from profiler.training.tasks import Outputs, Targets
 
 IMPOSSIBLE = -1e4  # a log probability that no path of real ones comes near
+IGNORED = -100  # in place of a token that is not there
+TORCH = f"torch {torch.__version__}"
+OWN = f"{TORCH}, plain operations of the profiler's own"
+INSTALL = 'pip install "speech-profiler[transducer]"'
+# How much of the simple loss is in the sum, as in the recipes that the pruned loss comes from.
+SIMPLE_SCALE = 0.5
+WINDOW = 5  # tokens that the pruned lattice keeps in each frame
 
 
 class Lattice(torch.autograd.Function):
@@ -119,15 +126,6 @@ def spread(values: Any, begin: Any, places: int) -> Any:
     """Scores of the places in windows [B, T, width] -> of all places [B, T, places]; the others are impossible."""
     everywhere = values.new_full((*values.shape[:2], places), IMPOSSIBLE)
     return everywhere.scatter(2, begin[:, :, None] + torch.arange(values.shape[2], device=values.device), values)
-
-
-IGNORED = -100  # in place of a token that is not there
-TORCH = f"torch {torch.__version__}"
-OWN = f"{TORCH}, plain operations of the profiler's own"
-INSTALL = 'pip install "speech-profiler[transducer]"'
-# How much of the simple loss is in the sum, as in the recipes that the pruned loss comes from.
-SIMPLE_SCALE = 0.5
-WINDOW = 5  # tokens that the pruned lattice keeps in each frame
 
 
 class CTC(torch.nn.Module):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 
 Around = Callable[[str], AbstractContextManager[Any]]
+ABOUT_WEIGHTS = "random weights of the same architecture"  # see models/load.py
+OUTPUT = "updated weights (forward, loss, backward, optimizer)"
+RANDOM_TARGETS = "Targets are random tokens: their number is what a step costs, not what they are."
 
 
 def _nothing_around(phase: str) -> AbstractContextManager[Any]:
@@ -179,11 +182,6 @@ def _optimizer(parameters: list[Any], settings: Training) -> Any:
 
     kinds = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
     return kinds[settings.optimizer](parameters, lr=settings.learning_rate)
-
-
-ABOUT_WEIGHTS = "random weights of the same architecture"  # see models/load.py
-OUTPUT = "updated weights (forward, loss, backward, optimizer)"
-RANDOM_TARGETS = "Targets are random tokens: their number is what a step costs, not what they are."
 
 
 def begin_training(model: Model, settings: Training, device: Device) -> TrainingStep:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from profiler.models.model import Model
     from profiler.recipe.schema import Training
+
+HEAD = "ctc_head"
+TRIAL_SECONDS = 1.0
+Encode = Callable[[Any], tuple[Any, Any]]  # what `prepare` gives -> values [B, T, C], frames of each row
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Targets:
         return int(self.lengths.sum())
 
     def refuse_longer(self, frames: Any, what: str = "frames that the model makes of their audio") -> None:
-        """Raise ModelError where a row has more tokens than there is room for: `frames` is a number, or one a row."""
+        """Raise ModelError where a row has more tokens than there is room for: `frames` is a number, or one per row."""
         if self.fits:
             return
         rooms = frames.tolist() if hasattr(frames, "tolist") else [frames] * len(self.names)
@@ -69,9 +73,6 @@ def lengths_for(seconds: Sequence[float], per_second: float) -> list[int]:
     return [max(1, round(each * per_second)) for each in seconds]
 
 
-Loss = Literal["ctc", "cross_entropy", "hybrid", "transducer", "pruned_transducer"]
-
-
 @dataclass
 class Outputs:
     """What the forward pass gives: the values that the loss takes, and how many frames of each row are audio."""
@@ -93,11 +94,6 @@ class Task:
     most_tokens: int | None = None  # of a target, where a decoder has so many positions
     per_frame: bool = True  # each token needs a frame
     notes: list[str] = field(default_factory=list)
-
-
-HEAD = "ctc_head"
-TRIAL_SECONDS = 1.0
-Encode = Callable[[Any], tuple[Any, Any]]  # what `prepare` gives -> values [B, T, C], frames of each row
 
 
 def ctc(encode: Encode, vocabulary: int, blank: int = 0) -> Task:

@@ -8,40 +8,46 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from profiler.results.types import Distance, OutputDifference
 from profiler.variants.layers import all_modules, recorded_calls
 
 if TYPE_CHECKING:
+    import torch
+
     from profiler.models.model import Model
 
 FINAL = "final output"
+
+
+class ModelOutputs(NamedTuple):
+    """Of one run: the first output of each component, and the final output last."""
+
+    tensors: dict[str, torch.Tensor]
+    texts: list[str]
 
 
 def save_outputs(model: Model, value: Any, path: Path) -> None:
     """Run the model on one prepared input and write what came out. For a process of its own: it adds hooks."""
     import torch
 
-    torch.save(capture_outputs(model, value), path)
+    torch.save(tuple(capture_outputs(model, value)), path)
 
 
-def load_outputs(path: Path) -> dict[str, Any]:
+def load_outputs(path: Path) -> ModelOutputs:
     import torch
 
-    loaded: dict[str, Any] = torch.load(path, weights_only=True)
-    return loaded
+    return ModelOutputs(*torch.load(path, weights_only=True))
 
 
-def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
-    """{tensors{name: tensor}, texts[]}: of each component's first call, and the final output last.
-
-    Only what has weights is looked at, and only its largest floating-point tensor. A search is left out: what it gives
-    after its first wrong turn is another sentence, not a measure of distance.
+def capture_outputs(model: Model, value: Any) -> ModelOutputs:
+    """Of what has weights, and only the largest floating-point tensor. A search is left out: what it gives after its
+    first wrong turn is another sentence, not a measure of distance.
     """
     import torch
 
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, torch.Tensor | None] = {}
     counts: Counter[str] = Counter()
     places = {id(module): number for number, module in enumerate(all_modules(model))}
     handles = []
@@ -57,28 +63,28 @@ def capture_outputs(model: Model, value: Any) -> dict[str, Any]:
     searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
     # What is called step by step (a decoder, a language model) has not got all of the speech at its first call.
     order = sorted(tensors, key=lambda name: counts[name] == 1)
-    kept = {name: tensors[name] for name in order if name not in searches and tensors[name] is not None}
+    kept = {name: tensor for name in order if name not in searches and (tensor := tensors[name]) is not None}
     final = _largest(output)
     if final is not None:
         kept[FINAL] = final.detach().float().clone()
-    return {"tensors": kept, "texts": _texts(output)}
+    return ModelOutputs(kept, _texts(output))
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> OutputDifference:
-    """Of what `capture_outputs` gave.
+def difference(before: ModelOutputs, after: ModelOutputs) -> OutputDifference:
+    """How far the outputs of two runs lie apart.
 
     `compared` is the final output where it is of numbers, else that of the last component which takes all of the speech
     at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
     the absolute difference; `relative` is the mean over the mean size of what was compared. `texts_changed` is a share.
     """
     components = {
-        name: _distance(tensor, after["tensors"][name])
-        for name, tensor in before["tensors"].items()
-        if name in after["tensors"] and after["tensors"][name].shape == tensor.shape
+        name: _distance(tensor, after.tensors[name])
+        for name, tensor in before.tensors.items()
+        if name in after.tensors and after.tensors[name].shape == tensor.shape
     }
     compared = next(reversed(components), None)
     headline = components[compared] if compared else Distance()
-    pairs = list(zip(before["texts"], after["texts"], strict=False))
+    pairs = list(zip(before.texts, after.texts, strict=False))
     changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None
     named = f"{compared} output" if compared not in (None, FINAL) else compared
     return OutputDifference(
@@ -86,7 +92,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> OutputDifferenc
     )
 
 
-def _keep_first(tensors: dict[str, Any], counts: Counter[str], name: str) -> Any:
+def _keep_first(tensors: dict[str, torch.Tensor | None], counts: Counter[str], name: str) -> Any:
     def hook(module: Any, arguments: Any, output: Any) -> None:
         counts[name] += 1
         if counts[name] == 1:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from profiler.models.model import Model
 
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
+OUTSIDE = -1  # in place of a module that is not part of the model, such as a search around it
+
 
 @dataclass
 class Step:
@@ -27,9 +30,6 @@ class Step:
     graphs: int | None = None
     graph_breaks: int | None = None
     notes: list[str] = field(default_factory=list)
-
-
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
 
 
 def all_modules(model: Model) -> list[torch.nn.Module]:
@@ -85,9 +85,6 @@ def counted_classes(modules: Iterable[Any]) -> str:
     """'2 LSTM, 1 ScaledLinear'."""
     counts = Counter(type(module).__name__ for module in modules)
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-
-
-OUTSIDE = -1  # in place of a module that is not part of the model, such as a search around it
 
 
 @dataclass

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NEEDS_CPU = "torch's int8 layers run on a CPU only"
 FAST_PATH_OFF = "torch's fast path for TransformerEncoderLayer takes float weights only, and is off."
+Scale = tuple[float, int]  # scale and zero point
 
 
 def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None) -> Step:
@@ -55,15 +56,12 @@ def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None
 
 def weight_only(model: Model, inputs: list[Any]) -> Step:
     """Linear layers with int8 weights, turned to float again in each call."""
-    ao = _torchao()
-    return _with_torchao(model, inputs, ao.Int8WeightOnlyConfig(set_inductor_config=False), "weight-only int8")
+    return _with_torchao(model, inputs, "Int8WeightOnlyConfig", "weight-only int8")
 
 
 def dynamic_compiled(model: Model, inputs: list[Any]) -> Step:
     """Linear layers with int8 weights and activations, in a form that torch.compile makes kernels of."""
-    ao = _torchao()
-    config = ao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False)
-    return _with_torchao(model, inputs, config, "dynamic int8")
+    return _with_torchao(model, inputs, "Int8DynamicActivationInt8WeightConfig", "dynamic int8")
 
 
 def require_cpu(model: Model) -> None:
@@ -198,16 +196,12 @@ def _nothing() -> None:
     """Packed weights lie together as they are."""
 
 
-def _torchao() -> Any:
+def _with_torchao(model: Model, inputs: list[Any], config_class: str, kind: str) -> Step:
     try:
-        import torchao.quantization
+        import torchao.quantization as ao
     except ImportError as error:
         raise NotSupported("it needs torchao, which is not installed: pip install torchao") from error
-    return torchao.quantization
-
-
-def _with_torchao(model: Model, inputs: list[Any], config: Any, kind: str) -> Step:
-    ao = _torchao()
+    config = getattr(ao, config_class)(set_inductor_config=False)
 
     def make(layer: Any) -> Any:
         plain = plain_linear(layer)
@@ -237,9 +231,6 @@ def use_engine(wanted: str | None) -> str:
         raise NotSupported(f"the engine {wanted} is not there: torch has {', '.join(sorted(there)) or 'none'} here")
     quantized.engine = wanted
     return str(wanted)
-
-
-Scale = tuple[float, int]  # scale and zero point
 
 
 def static(model: Model, inputs: list[Any], engine: str | None) -> Step:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from profiler.audio import Batch
-from profiler.models.icefall.conformer import Conformer, Sizes
+from profiler.models.icefall.conformer import Conformer, ConformerSizes
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest
 from profiler.models.request import model_request
@@ -82,9 +82,9 @@ def test_hubert_base_counts_the_same_in_memory_and_on_the_meta_device() -> None:
 
 def test_the_icefall_conformer_encoder() -> None:
     with torch.device("meta"):
-        encoder = Conformer(Sizes()).eval()
+        encoder = Conformer(ConformerSizes()).eval()
     assert sum(parameter.numel() for parameter in encoder.parameters()) == 83_494_400
-    features = torch.zeros(1, 30 * 100, Sizes().mels, device="meta")
+    features = torch.zeros(1, 30 * 100, ConformerSizes().mels, device="meta")
     found = count_operations(encoder, features, dict(encoder.named_children()), 30.0)
     assert found.flops == pytest.approx(221.6e9, rel=0.01)
     frames = 749

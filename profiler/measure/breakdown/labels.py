@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 
 ROOT = "(model)"
+Patterns = Mapping[str, str | list[str]]
+FRONT_END = re.compile(
+    r"compute_features|normali[sz]e|mean_var_norm|front_?end|feature_extractor|features|filterbank|stft"
+)
+LANGUAGE_MODEL = re.compile(r"lm|language_?model|lm_model")
+SEARCH = re.compile(r"search", re.IGNORECASE)  # in the name of a class
+SUGGESTED = 3
 
 
 class Tree:
@@ -80,16 +87,6 @@ class Tree:
             found.append(at)
             at = self.above[at]
         return found[::-1]
-
-
-Patterns = Mapping[str, str | list[str]]
-
-FRONT_END = re.compile(
-    r"compute_features|normali[sz]e|mean_var_norm|front_?end|feature_extractor|features|filterbank|stft"
-)
-LANGUAGE_MODEL = re.compile(r"lm|language_?model|lm_model")
-SEARCH = re.compile(r"search", re.IGNORECASE)  # in the name of a class
-SUGGESTED = 3
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.device import Device
 from profiler.measure.autograd import Done
 from profiler.measure.breakdown.labels import Chains, LabelledCall
-from profiler.measure.breakdown.watch import OUTSIDE, Entry, Kind, Parts, Tally, spans, wall, watching_step
+from profiler.measure.breakdown.watch import OUTSIDE, Kind, LogEntry, Parts, Tally, spans, wall, watching_step
 from profiler.measure.passes.memory import new_threads_recorded
 
 if TYPE_CHECKING:
@@ -158,15 +158,15 @@ def _add_memory(found: Profiled, events: list[_Event], device: Device, chains: C
     ]
     spans(backward, partial(raised, found.backward_memory))
     for thread in _nested([event for event in events if event.name.startswith(SPAN)]).values():
-        log: list[Entry] = []
+        log: list[LogEntry] = []
         ends: list[int] = []
         for event in thread:
             while ends and ends[-1] <= event.start:
-                log.append(Entry(ends.pop()))
+                log.append(LogEntry(ends.pop()))
             _, kind, place = event.name.split(":")
-            log.append(Entry(event.start, int(place), "method" if kind == "method" else "forward"))
+            log.append(LogEntry(event.start, int(place), "method" if kind == "method" else "forward"))
             ends.append(event.end)
-        log += [Entry(end) for end in reversed(ends)]
+        log += [LogEntry(end) for end in reversed(ends)]
         tally.add(log)
 
 

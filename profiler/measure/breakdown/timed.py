@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.measure.autograd import Followed
 from profiler.measure.breakdown.labels import Chains, LabelledCall
-from profiler.measure.breakdown.watch import BackwardTally, Entry, Kind, Tally, follow_parts, wall, watching_step
+from profiler.measure.breakdown.watch import BackwardTally, Kind, LogEntry, Tally, follow_parts, wall, watching_step
 
 if TYPE_CHECKING:
     pass
@@ -97,9 +97,9 @@ def time_parts(call: LabelledCall, least: int = LEAST) -> Timed:
 
 def labelled_call(
     call: LabelledCall, backward: BackwardTally | None = None
-) -> tuple[int, dict[int, list[Entry]], Followed | None]:
+) -> tuple[int, dict[int, list[LogEntry]], Followed | None]:
     """Wall time of the call, and its log in each thread. The clock is read last on the way in, first on the way out."""
-    logs: dict[int, list[Entry]] = defaultdict(list)
+    logs: dict[int, list[LogEntry]] = defaultdict(list)
     clock, thread = time.perf_counter_ns, threading.get_ident
     wait = call.device.synchronize if call.device.kind != "cpu" else None
     at_work = backward.at_work if backward is not None else None
@@ -108,12 +108,12 @@ def labelled_call(
         log = logs[thread()]
         if wait is not None:
             wait()
-        log.append(Entry(clock(), place, kind))
+        log.append(LogEntry(clock(), place, kind))
 
     def leave() -> None:
         if wait is not None:
             wait()
-        logs[thread()].append(Entry(clock()))
+        logs[thread()].append(LogEntry(clock()))
 
     with watching_step(call.chains, enter, leave, call.step, at_work) as followed:
         took = wall(call)

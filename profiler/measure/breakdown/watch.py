@@ -30,6 +30,8 @@ Kind = Literal["forward", "method"]
 OUTSIDE = -1  # a module that is not in the tree
 Enter = Callable[[int, Kind], None]
 Leave = Callable[[], None]
+Closed = Callable[[int, int, int], None]  # part, start, end
+Parts = Sequence[int]
 
 
 @contextmanager
@@ -96,7 +98,7 @@ def is_compiled(tree: Tree) -> bool:
     return any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A call begins (`place` and `kind`), or the innermost one ends (neither). `at` is nanoseconds."""
 
     at: int
@@ -104,8 +106,7 @@ class Entry(NamedTuple):
     kind: Kind | None = None
 
 
-Log = Sequence[Entry]
-Closed = Callable[[int, int, int], None]  # part, start, end
+Log = Sequence[LogEntry]
 
 
 @dataclass
@@ -177,9 +178,6 @@ class Tally:
             self.labelled += took
         if self._closed is not None:
             self._closed(ended.part, ended.start, at)
-
-
-Parts = Sequence[int]
 
 
 @contextmanager

@@ -24,6 +24,15 @@ from profiler.results.types import Energy
 
 COVERS = "what the given power covers"
 NO_IDLE = "no idle power was given: add `idle_watts`, read while the machine does nothing"
+PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3}
+POWER = r"\s*:?\s*(-?\d+(?:\.\d+)?)\s*([nuµmk]?)\s*W\b"
+DISCHARGE = re.compile(r"battery reports a discharge rate of" + POWER)
+BASELINE = re.compile(r"system baseline power is estimated at" + POWER, re.IGNORECASE)
+MARKS = ("P o w e r T O P", "PowerTOP Version", "PowerTOP Report")
+ESTIMATE = (
+    "powertop had no battery to read; this is its estimate of the system's baseline, which need not contain the call"
+)
+EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the model runs"
 
 
 def given_watts(watts: float, idle_watts: float | None = None) -> GivenPower:
@@ -76,19 +85,8 @@ def _check_idle(idle_watts: float | None, watts: float) -> None:
         )
 
 
-PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "k": 1e3}
-POWER = r"\s*:?\s*(-?\d+(?:\.\d+)?)\s*([nuµmk]?)\s*W\b"
-DISCHARGE = re.compile(r"battery reports a discharge rate of" + POWER)
-BASELINE = re.compile(r"system baseline power is estimated at" + POWER, re.IGNORECASE)
-MARKS = ("P o w e r T O P", "PowerTOP Version", "PowerTOP Report")
-ESTIMATE = (
-    "powertop had no battery to read; this is its estimate of the system's baseline, which need not contain the call"
-)
-EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the model runs"
-
-
 @dataclass(frozen=True)
-class Reading:
+class PowerReading:
     """Mean over the reports in a file or folder."""
 
     watts: float
@@ -96,7 +94,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def read_powertop(path: Path) -> Reading:
+def read_powertop(path: Path) -> PowerReading:
     """From one file, or from a folder of the files that `--iteration=N` leaves. Raises UserError."""
     texts = [_read(file) for file in _files(path)]
     for pattern, what, notes in (
@@ -114,7 +112,7 @@ def read_powertop(path: Path) -> Reading:
             )
         if min(figures) <= 0:
             raise UserError(f"{path}: the {what} is {min(figures):g} W, which is no power; {EXPECTED}, on battery.")
-        return Reading(
+        return PowerReading(
             statistics.fmean(figures), f"{what}, mean of {len(figures)}" if len(figures) > 1 else what, notes
         )
     raise UserError(

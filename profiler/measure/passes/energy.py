@@ -40,6 +40,10 @@ ENERGY = (
     detail("power", "mean W", "W", "mean_power_w", _energy("mean_power_w")),
     detail("idle_power", "idle W", "W", "", _energy("idle_power_w")),
 )
+BELOW_NOISE = (
+    "the energy above idle came out negative: it is below the noise of the sensor, and shown as it was measured"
+)
+IDLE_STILL = "the counter did not move while the machine was idle, so the idle power is not known"
 
 
 class EnergyPass(Pass[Energy, Energy]):
@@ -75,12 +79,6 @@ class EnergyPass(Pass[Energy, Energy]):
 
 
 PASS = EnergyPass()
-
-
-BELOW_NOISE = (
-    "the energy above idle came out negative: it is below the noise of the sensor, and shown as it was measured"
-)
-IDLE_STILL = "the counter did not move while the machine was idle, so the idle power is not known"
 
 
 class Clock(Protocol):

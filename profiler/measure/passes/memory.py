@@ -51,37 +51,37 @@ MEMORY = (
 
 
 @dataclass(frozen=True)
-class Peaks:
+class MemoryPeaks:
     """Of a call; and of each phase of a training step."""
 
     whole: PeakMemory
     phases: dict[str, PeakMemory] | None = None
 
 
-class MemoryPass(Pass[Peaks, Peaks]):
+class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
     name = "memory"
-    result = Peaks
+    result = MemoryPeaks
     essential = True
     metrics = MEMORY
 
     def calls(self, recipe: Recipe) -> int:
         return 2
 
-    def measure(self, work: Work) -> Peaks:
+    def measure(self, work: Work) -> MemoryPeaks:
         if work.step is None:
-            return Peaks(measure_memory(work.run, work.inputs[0], work.device))
+            return MemoryPeaks(measure_memory(work.run, work.inputs[0], work.device))
         from profiler.measure.phases import memory_by_phase
 
-        return Peaks(*memory_by_phase(work.step, work.inputs[0], work.device))
+        return MemoryPeaks(*memory_by_phase(work.step, work.inputs[0], work.device))
 
-    def put(self, cell: CellResult, found: Peaks, width: float, stopped_by: str) -> None:
+    def put(self, cell: CellResult, found: MemoryPeaks, width: float, stopped_by: str) -> None:
         cell.peak_memory_bytes = found.whole
         if cell.training is not None:
             cell.training.peak_memory_bytes = found.phases
 
-    def take_up(self, cell: CellResult) -> Peaks | None:
+    def take_up(self, cell: CellResult) -> MemoryPeaks | None:
         phases = cell.training.peak_memory_bytes if cell.training else None
-        return Peaks(cell.peak_memory_bytes, phases) if cell.peak_memory_bytes else None
+        return MemoryPeaks(cell.peak_memory_bytes, phases) if cell.peak_memory_bytes else None
 
 
 PASS = MemoryPass()

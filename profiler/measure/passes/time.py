@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 KEPT_IN_ROUND = 1000  # enough for the 99th percentile in every round
+BELOW_1 = "below 1 is faster than real time"
 
 
 def _chunk_rtf(cell: CellResult) -> float | None:
@@ -100,9 +101,6 @@ def add_round(earlier: ChunkLatency | None, new: ChunkRound) -> ChunkLatency | N
         over=late / n,
         samples=samples,
     )
-
-
-BELOW_1 = "below 1 is faster than real time"
 
 
 def _rtf_ci95(cell: CellResult) -> Interval | None:

@@ -22,7 +22,6 @@ from profiler.models.registry import Needs
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
-    from profiler.recipe.schema import Training
     from profiler.training.tasks import Targets, Task
 
 
@@ -132,7 +131,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
         dict(model.named_children()),
         notes,
         beside={"search": search},
-        trained_by=trained_by(model, request.device),
+        trained_by={"hybrid": lambda settings: _hybrid(model, request.device)},
     )
 
 
@@ -241,10 +240,6 @@ def _no_end_scorer(vocabulary: int, end: int) -> Any:
             return self.score(ys, None, xs)[0].expand(len(ys), vocabulary), None
 
     return NoEnd()
-
-
-def trained_by(model: Any, device: str) -> dict[str, Callable[[Training], Task]]:
-    return {"hybrid": lambda settings: _hybrid(model, device)}
 
 
 def _hybrid(model: Any, device: str) -> Task:

@@ -20,6 +20,12 @@ from profiler.models.espnet.config import FILE, PARTS, Description
 from profiler.models.reasons import reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
+# ESPnet imports librosa for one function that inference needs, the matrix of mel filters. librosa brings a compiler
+# (numba) with it; torchaudio, which is installed anyway, has the same matrix. So while ESPnet is imported, a module
+# with that one function takes librosa's place in this process's memory. It is taken away afterwards, so that no other
+# library mistakes it for librosa. Where librosa is installed nothing is touched.
+LIBROSA = "librosa"
+
 
 def build(description: Description) -> Any:
     """The ESPnetASRModel, its parts put together as ESPnet's own builder does it."""
@@ -152,13 +158,6 @@ def _refuse(file: Path, what: str, names: list[str]) -> None:
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise ModelError(f"The weights {file} {what} {names[0]}{more}: are they those of this {FILE}?")
-
-
-# ESPnet imports librosa for one function that inference needs, the matrix of mel filters. librosa brings a compiler
-# (numba) with it; torchaudio, which is installed anyway, has the same matrix. So while ESPnet is imported, a module
-# with that one function takes librosa's place in this process's memory. It is taken away afterwards, so that no other
-# library mistakes it for librosa. Where librosa is installed nothing is touched.
-LIBROSA = "librosa"
 
 
 def mel(*, sr: float, n_fft: int, n_mels: int, fmin: float, fmax: float, htk: bool) -> Any:

@@ -18,7 +18,7 @@ from profiler.models.model import Model, ModelRequest, refuse_unknown
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
-    from profiler.models.icefall.conformer import Sizes
+    from profiler.models.icefall.conformer import ConformerSizes
     from profiler.recipe.schema import Training
     from profiler.training.tasks import Outputs, Targets, Task
 
@@ -92,17 +92,17 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     )
 
 
-def _sizes(overrides: dict[str, Any]) -> Sizes:
-    from profiler.models.icefall.conformer import Sizes
+def _sizes(overrides: dict[str, Any]) -> ConformerSizes:
+    from profiler.models.icefall.conformer import ConformerSizes
 
-    known = {each.name: each.default for each in dataclasses.fields(Sizes)}
+    known = {each.name: each.default for each in dataclasses.fields(ConformerSizes)}
     refuse_unknown(overrides, known, "ConformerTransducer")
     for name, value in overrides.items():
         least = LEAST.get(name, 1)
         number = isinstance(value, type(known[name])) or (isinstance(value, int) and name == "dropout")
         if isinstance(value, bool) or not number or value < least or (name == "dropout" and value >= 1):
             raise ModelError(f"pretrained_model.overrides.{name}: expected a number from {least:g}, not {value!r}")
-    sizes = Sizes(**overrides)
+    sizes = ConformerSizes(**overrides)
     if sizes.width % sizes.heads or sizes.width % 2:
         raise ModelError(f"width {sizes.width} cannot be divided among heads {sizes.heads} and into pairs")
     if sizes.kernel % 2 == 0:
@@ -112,7 +112,7 @@ def _sizes(overrides: dict[str, Any]) -> Sizes:
     return sizes
 
 
-def _pruned(module: Any, encode: Any, sizes: Sizes) -> Task:
+def _pruned(module: Any, encode: Any, sizes: ConformerSizes) -> Task:
     from profiler.training import losses
     from profiler.training.tasks import Outputs, Task
 
@@ -125,7 +125,7 @@ def _pruned(module: Any, encode: Any, sizes: Sizes) -> Task:
     return Task(name, losses.OWN, forward, loss, range(BLANK + 1, sizes.vocabulary), notes=[REBUILT, PRUNED])
 
 
-def _whole(module: Any, encode: Any, sizes: Sizes, settings: Training, device: str) -> Task:
+def _whole(module: Any, encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> Task:
     from profiler.training import tasks
 
     def join(value: Any, tokens: Any, lengths: Any) -> tuple[Any, Any]:
@@ -137,7 +137,7 @@ def _whole(module: Any, encode: Any, sizes: Sizes, settings: Training, device: s
     return task
 
 
-def _ctc(encode: Any, sizes: Sizes, settings: Training, device: str) -> Task:
+def _ctc(encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> Task:
     from profiler.training import tasks
 
     task = tasks.ctc_with_head(encode, sizes.joiner_width, settings, device)

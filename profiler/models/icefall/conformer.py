@@ -15,7 +15,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ConformerSizes:
     """What a recipe may override."""
 
     mels: int = 80
@@ -34,7 +34,7 @@ class Sizes:
 class Conformer(nn.Module):
     """(batch, frames, mels) -> (batch, frames / 4, joiner's width)."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.width = sizes.width
         self.encoder_embed = Subsampling(sizes)
@@ -71,7 +71,7 @@ def distances(length: int, width: int, like: torch.Tensor) -> torch.Tensor:
 
 
 class Subsampling(nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         width = sizes.width
         self.conv = nn.Sequential(
@@ -85,7 +85,7 @@ class Subsampling(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.feed_forward_macaron, self.feed_forward = _feed_forward(sizes), _feed_forward(sizes)
         self.self_attn, self.conv = RelativeAttention(sizes), Convolution(sizes)
@@ -101,7 +101,7 @@ class Layer(nn.Module):
         return output
 
 
-def _feed_forward(sizes: Sizes) -> nn.Sequential:
+def _feed_forward(sizes: ConformerSizes) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(sizes.width, sizes.feed_forward),
         nn.SiLU(),
@@ -113,7 +113,7 @@ def _feed_forward(sizes: Sizes) -> nn.Sequential:
 class RelativeAttention(nn.Module):
     """Scores are (query + u) . key + (query + v) . position, the latter for all 2 T - 1 distances and then shifted."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.heads, each = sizes.heads, sizes.width // sizes.heads
         self.scale = each**-0.5
@@ -144,7 +144,7 @@ def _shift(scores: torch.Tensor) -> torch.Tensor:
 
 
 class Convolution(nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         width, kernel = sizes.width, sizes.kernel
         self.pointwise_conv1 = nn.Conv1d(width, 2 * width, 1)
@@ -163,7 +163,7 @@ class Convolution(nn.Module):
 class Decoder(nn.Module):
     """Tokens said so far -> a vector for each place. It has no state: it sees the last `context` tokens alone."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         width = sizes.decoder_width
         self.context = sizes.context
@@ -179,7 +179,7 @@ class Decoder(nn.Module):
 class Joiner(nn.Module):
     """A vector of the encoder and one of the decoder -> scores of tokens."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.decoder_proj = nn.Linear(sizes.decoder_width, sizes.joiner_width)
         self.output_linear = nn.Linear(sizes.joiner_width, sizes.vocabulary)
@@ -192,7 +192,7 @@ class Joiner(nn.Module):
 class ConformerTransducer(nn.Module):
     """Encoder, decoder, joiner, and the two projections that the simple loss needs."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.encoder = Conformer(sizes)
         self.decoder = Decoder(sizes)

@@ -24,7 +24,7 @@ from profiler.models.reasons import reason
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
-    from profiler.models.s3prl.masked_encoder import Sizes
+    from profiler.models.s3prl.masked_encoder import MaskedEncoderSizes
     from profiler.recipe.schema import Training
     from profiler.training.tasks import Task
 
@@ -239,24 +239,24 @@ def _build(config: dict[str, dict[str, Any]], request: ModelRequest, source: str
         raise ModelError(f"{source} does not describe a model that can be built: {reason(error)}") from error
 
 
-def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source: str) -> Sizes:
+def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source: str) -> MaskedEncoderSizes:
     """The description, with the recipe's overrides."""
-    from profiler.models.s3prl.masked_encoder import ACTIVATIONS, Sizes
+    from profiler.models.s3prl.masked_encoder import ACTIVATIONS, MaskedEncoderSizes
 
     transformer, task = config["transformer"], config["task"]
     for name in ("pre_layer_norm", "share_layer"):
         if transformer.get(name):
             raise ModelError(f"{source}: {name} is not served here; Mockingjay and TERA are trained without it")
-    known = {field.name: field.type for field in fields(Sizes)}
+    known = {field.name: field.type for field in fields(MaskedEncoderSizes)}
     refuse_unknown(overrides, sorted(known), source)
     given = {name: value for name, value in transformer.items() if name in known}
     given |= {"sequence_length": task.get("sequence_length", 0), "input_dim": _input_dim(config["audio"]), **overrides}
-    for field in fields(Sizes):
+    for field in fields(MaskedEncoderSizes):
         if field.default is MISSING and field.name not in given:
             raise ModelError(f"{source} does not say the model's {field.name}")
     for name, value in given.items():
         given[name] = {"int": _count, "float": _number, "str": _word}[str(known[name])](name, value)
-    sizes = Sizes(**given)
+    sizes = MaskedEncoderSizes(**given)
     if sizes.hidden_size % sizes.num_attention_heads:
         raise ModelError(
             f"hidden_size {sizes.hidden_size} cannot be divided among num_attention_heads {sizes.num_attention_heads}"

@@ -23,7 +23,7 @@ ACTIVATIONS: dict[str, Any] = {"gelu": functional.gelu, "relu": functional.relu,
 
 
 @dataclass(frozen=True)
-class Sizes:
+class MaskedEncoderSizes:
     """What a recipe may override, by the names that s3prl gives them."""
 
     hidden_size: int
@@ -90,7 +90,7 @@ class OnlineMel(torch.nn.Module):
 class MaskedEncoder(torch.nn.Module):
     """Waveforms to the hidden states of the last layer. Long input is cut in equal pieces, each encoded by itself."""
 
-    def __init__(self, features: torch.nn.Module, sizes: Sizes) -> None:
+    def __init__(self, features: torch.nn.Module, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.features = features
         self.transformer = Transformer(sizes)
@@ -111,7 +111,7 @@ class MaskedEncoder(torch.nn.Module):
 class Transformer(torch.nn.Module):
     """Features [batch, frames, values] to hidden states; what s3prl saves under `Transformer`."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.input_representations = InputRepresentations(sizes)
         self.encoder = Encoder(sizes)
@@ -132,7 +132,7 @@ class Transformer(torch.nn.Module):
 class InputRepresentations(torch.nn.Module):
     """Linear, plus sinusoids for the position, normalised."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.spec_transform = torch.nn.Linear(sizes.input_dim, sizes.hidden_size)
         self.LayerNorm = torch.nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
@@ -154,7 +154,7 @@ def positions(frames: int, width: int) -> torch.Tensor:
 
 
 class Encoder(torch.nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.layer = torch.nn.ModuleList(Layer(sizes) for _ in range(sizes.num_hidden_layers))
 
@@ -167,7 +167,7 @@ class Encoder(torch.nn.Module):
 class Layer(torch.nn.Module):
     """Attention, then two linear layers, each added to its input and normalised."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.attention = Attention(sizes)
         self.intermediate = Dense(sizes.hidden_size, sizes.intermediate_size)
@@ -180,7 +180,7 @@ class Layer(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.self = SelfAttention(sizes)
         self.output = AddedAndNormalised(sizes.hidden_size, sizes)
@@ -190,7 +190,7 @@ class Attention(torch.nn.Module):
 
 
 class SelfAttention(torch.nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.heads = sizes.num_attention_heads
         self.query, self.key, self.value = (torch.nn.Linear(sizes.hidden_size, sizes.hidden_size) for _ in range(3))
@@ -215,7 +215,7 @@ class Dense(torch.nn.Module):
 
 
 class AddedAndNormalised(Dense):
-    def __init__(self, inputs: int, sizes: Sizes) -> None:
+    def __init__(self, inputs: int, sizes: MaskedEncoderSizes) -> None:
         super().__init__(inputs, sizes.hidden_size)
         self.LayerNorm = torch.nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps)
 

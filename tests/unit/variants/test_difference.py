@@ -11,7 +11,7 @@ from torch import nn
 
 from profiler.errors import NotSupported
 from profiler.models.model import Model
-from profiler.variants.difference import capture_outputs, difference, load_outputs, save_outputs
+from profiler.variants.difference import ModelOutputs, capture_outputs, difference, load_outputs, save_outputs
 from profiler.variants.quantize import use_engine
 
 
@@ -59,8 +59,8 @@ def test_of_a_recogniser_the_encoder_is_compared_and_the_texts(tmp_path: Path) -
 
 
 def test_texts_that_changed_are_a_share() -> None:
-    one = {"tensors": {}, "texts": ["a", "b"]}
-    other = {"tensors": {}, "texts": ["a", "c"]}
+    one = ModelOutputs({}, ["a", "b"])
+    other = ModelOutputs({}, ["a", "c"])
     found = difference(one, other)
     assert found.texts_changed == 0.5
     assert found.compared is None
@@ -68,8 +68,8 @@ def test_texts_that_changed_are_a_share() -> None:
 
 
 def test_an_overflow_is_no_difference() -> None:
-    one = {"tensors": {"encoder": torch.ones(3)}, "texts": []}
-    other = {"tensors": {"encoder": torch.tensor([1.0, float("nan"), 1.0])}, "texts": []}
+    one = ModelOutputs({"encoder": torch.ones(3)}, [])
+    other = ModelOutputs({"encoder": torch.tensor([1.0, float("nan"), 1.0])}, [])
     assert difference(one, other).max is None
 
 
@@ -77,7 +77,7 @@ def test_numbers_as_the_final_output_come_before_those_of_any_part() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     model = Model(module, lambda batch: batch, lambda value: module(value) + 1, "scores", 16000, {"first": module[0]})
     captured = capture_outputs(model, torch.ones(1, 4))
-    assert list(captured["tensors"]) == ["first", "final output"]
+    assert list(captured.tensors) == ["first", "final output"]
     assert difference(captured, captured).compared == "final output"
     assert difference(captured, captured).max == 0.0
 
