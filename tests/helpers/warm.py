@@ -62,7 +62,7 @@ WITH_TORCH = (
     "profiler.execution.job",
     "profiler.measure.breakdown",
     "profiler.models.load",
-    "profiler.training.setup",
+    "profiler.training.step",
 )
 # As the first adapter that a run takes would have them.
 WITH_MODELS = (
