@@ -94,6 +94,18 @@ def stray(target: Target) -> Path:
     return file
 
 
+def link(target: Target, to: Path) -> Path:
+    made = target.places.temporary / "link"
+    made.symlink_to(to)
+    return made
+
+
+def write_by_link(target: Target) -> None:
+    made = target.places.temporary / "new"
+    os.link(target.file, made)
+    made.write_text("x")
+
+
 FILES: dict[str, Callable[[Target], object]] = {
     "make a file": lambda t: (t.folder / "new").write_text("x"),
     "overwrite": lambda t: t.file.write_text("x"),
@@ -107,21 +119,12 @@ FILES: dict[str, Callable[[Target], object]] = {
     "remove a folder": lambda t: (t.folder / "inner").rmdir(),
     "symbolic link": lambda t: (t.folder / "new").symlink_to("/etc/passwd"),
     "hard link there": lambda t: os.link(stray(t), t.folder / "new"),
-    "hard link from there": lambda t: (
-        os.link(t.file, t.places.temporary / "new"),
-        (t.places.temporary / "new").write_text("x"),
-    ),
+    "hard link from there": write_by_link,
     "pipe": lambda t: os.mkfifo(t.folder / "new"),
     "link in the run's folder": lambda t: (t.places.run / "tables.md").symlink_to(t.file),
     "hard link in the run's folder": lambda t: os.link(t.file, t.places.run / "tables.md"),
-    "move a link into the run's folder": lambda t: (
-        (t.places.temporary / "link").symlink_to(t.file),
-        (t.places.temporary / "link").rename(t.places.run / "tables.md"),
-    ),
-    "through a link of its own": lambda t: (
-        (t.places.temporary / "link").symlink_to(t.folder),
-        (t.places.temporary / "link" / "new").write_text("x"),
-    ),
+    "move a link into the run's folder": lambda t: link(t, t.file).rename(t.places.run / "tables.md"),
+    "through a link of its own": lambda t: (link(t, t.folder) / "new").write_text("x"),
     "a program": lambda t: subprocess.run(["sh", "-c", f"echo x > {t.folder}/new"], check=True, capture_output=True),
     "torch.save": lambda t: torch.save(torch.zeros(1), t.folder / "new"),
     "its own settings of the kernel": lambda t: Path("/proc/self/oom_score_adj").write_text("0"),
@@ -199,8 +202,12 @@ def test_downloads_are_possible_only_until_the_weights_are_there(
     def first() -> None:
         sandbox.restrict(target.places, network=True)
 
+    def both() -> None:
+        first()
+        sandbox.restrict(target.places, network=False)
+
     assert attempt(download, first) == ""
-    assert "PermissionError" in attempt(download, lambda: (first(), sandbox.restrict(target.places, network=False)))
+    assert "PermissionError" in attempt(download, both)
     assert attempt(lambda: (target.folder / "hub" / "modules.py").write_text("x"), first), "code is no download"
 
 
@@ -229,7 +236,9 @@ def test_what_a_worker_needs_still_works(target: Target) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to lose")
 def test_root_loses_what_would_get_around_it(target: Target) -> None:
     def mount() -> None:
-        subprocess.run(["mount", "-t", "tmpfs", "none", str(target.folder / "inner")], check=True, capture_output=True)
+        place = str(target.folder / "inner")
+        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True, capture_output=True)
+        subprocess.run(["umount", place], check=True)
 
     def give_away() -> None:
         os.chown(stray(target), 1, 1)
