@@ -19,10 +19,13 @@ import pytest
 import torch
 
 from profiler import sandbox
-from profiler.api import ab
+from profiler.api import ab, profile_recipe
+from profiler.device import Device
 from profiler.errors import ModelError, UserError
+from profiler.execution import channel
 from profiler.execution.handle import WorkerHandle
 from profiler.recipe.load import load_recipe
+from profiler.results.types import PeakMemory
 from tests.helpers import program
 
 pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this kernel has no Landlock")
@@ -346,7 +349,6 @@ def test_peak_memory_is_measured_in_the_sandbox_and_the_run_says_it_was_in_force
 
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"type":"pass_done"}\n', b"x" * 100])
 def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiler.execution import channel
     from profiler.execution.channel import Done
     from profiler.execution.handle import JobFailed, RunningJob
 
@@ -388,3 +390,28 @@ def test_a_program_or_a_folder_of_code_in_a_recipe_needs_trust(tmp_path: Path, k
 def test_the_code_of_another_revision_needs_trust(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--trust"):
         ab(tmp_path / "recipe.yaml", rev="HEAD", logdir=tmp_path)
+
+
+def test_control_characters_of_a_worker_do_not_reach_the_terminal() -> None:
+    said = "\x1b]0;title\x07 \x9b2J \x7f tab\t line\n \\u001b is six characters"
+    read_end, write_end = os.pipe()
+    channel.Channel(read_end, write_end, channel.EVENTS).send(channel.Failed("other", said))
+    (received,) = [channel.Channel(read_end, write_end, channel.EVENTS).receive()]
+    assert isinstance(received, channel.Failed)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", received.message)
+    assert "title" in received.message
+    assert "tab\t line\n" in received.message
+
+
+@pytest.mark.slow
+def test_where_jobs_cannot_be_forks_the_sandbox_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU is missing here: its jobs run in the worker itself, as they do where forks are switched off."""
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(PLAIN.format(speech=SPEECH))
+    monkeypatch.setattr(Device, "can_fork", property(lambda self: False))
+    run = profile_recipe(recipe, logdir=tmp_path / "logs")
+    assert run.results.environment.sandbox is not None
+    assert run.results.environment.sandbox.in_force
+    (cell,) = run.cells
+    assert cell.status == "ok"
+    assert (cell.peak_memory_bytes or PeakMemory()).process
