@@ -139,6 +139,8 @@ OTHERS: dict[str, Callable[[Target], object]] = {
     "abstract unix socket": lambda t: connect(socket.AF_UNIX, socket.SOCK_STREAM, t.name),
     "listening": lambda t: socket.create_server(("127.0.0.1", 0)).close(),
     "io_uring": lambda t: ring(),
+    "leaving the session": lambda t: os.setsid(),
+    "leaving the process group": lambda t: os.setpgid(0, 0),
     "signal": lambda t: os.kill(t.process.pid, signal.SIGWINCH),
     "signal to the parent": lambda t: os.kill(os.getppid(), signal.SIGWINCH),
     "ptrace": lambda t: trace(t.process.pid),
