@@ -5,8 +5,8 @@
 
 It is the second line of defence, behind the list of what a recipe may name. Three mechanisms of Linux, each a few
 system calls, none of which needs rights of its own or can be undone: Landlock (files, TCP, signals, ptrace), seccomp
-(all sockets), and for root giving up capabilities. Forks and programs that are started inherit all of it. Reading is
-not restricted, nor are permissions and times of files that the user owns: Landlock cannot.
+(all sockets, leaving the process group), and for root giving up capabilities. Forks and programs that are started
+inherit all of it. Reading is not restricted, nor are permissions and times of files that the user owns: Landlock cannot.
 """
 
 from __future__ import annotations
@@ -61,10 +61,14 @@ class Calls:
 
     architecture: int
     seccomp: int
+    groups: tuple[int, ...]  # setpgid and setsid, by which a process would outlive the end of its worker's group
     sockets: tuple[int, ...]  # socket, and io_uring_setup, which opens sockets by another road
 
 
-CALLS = {"x86_64": Calls(0xC000003E, 317, (41, 425)), "aarch64": Calls(0xC00000B7, 277, (198, 425))}
+CALLS = {
+    "x86_64": Calls(0xC000003E, 317, (109, 112), (41, 425)),
+    "aarch64": Calls(0xC00000B7, 277, (154, 157), (198, 425)),
+}
 
 NO_NEW_PRIVILEGES, DROP_CAPABILITY = 38, 24  # prctl
 CAPABILITIES = 0x20080522  # version 3 of capset
@@ -126,8 +130,9 @@ def restrict(places: Places, network: bool) -> None:
     rules = {places.run: IN_RUN, places.temporary: IN_OWN, places.cache: IN_OWN}
     rules |= dict.fromkeys(_devices(), WRITE_FILE | TRUNCATE | IOCTL_DEV)
     _landlock(rules | (dict.fromkeys(_downloads(), IN_OWN) if network else {}), network)
-    if not network:
-        _refuse_sockets()
+    calls = CALLS.get(platform.machine())
+    if calls is not None:
+        _refuse(calls, calls.groups if network else calls.groups + calls.sockets)
     _in_force = True
 
 
@@ -184,18 +189,18 @@ def _allow(ruleset: int, path: Path, allowed: int) -> None:
         os.close(place)
 
 
-def _refuse_sockets() -> None:
-    """No new socket of any kind, in all threads: TCP, UDP, the unix sockets of Docker, D-Bus or an SSH agent."""
-    calls = CALLS.get(platform.machine())
-    if calls is None:
-        return
-    refused = len(calls.sockets)
+def _refuse(calls: Calls, numbers: tuple[int, ...]) -> None:
+    """System calls that fail from here on, in all threads.
+
+    Without `socket` there is no new one of any kind: TCP, UDP, the unix sockets of Docker, D-Bus or an SSH agent.
+    """
+    refused = len(numbers)
     program = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
         (JUMP_EQUAL, 0, refused + 3, calls.architecture),  # 32-bit calls have other numbers: all refused
         (LOAD, 0, 0, NUMBER_AT),
         (JUMP_GREATER, refused + 1, 0, OTHER_ABI),
-        *((JUMP_EQUAL, refused - place, 0, number) for place, number in enumerate(calls.sockets)),
+        *((JUMP_EQUAL, refused - place, 0, number) for place, number in enumerate(numbers)),
         (RETURN, 0, 0, ALLOW),
         (RETURN, 0, 0, REFUSE),
     ]

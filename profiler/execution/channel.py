@@ -9,6 +9,7 @@ Plain lines survive a process that dies in the middle: the reader sees the end o
 from __future__ import annotations
 
 import os
+import re
 import select
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ from profiler.results.types import CellInput, Conversion, Parameters, Reference,
 from profiler.sandbox import Places
 
 CHUNK = 1 << 16
+# What a worker says ends up in a terminal: control characters, as JSON writes them, would move its cursor or worse.
+CONTROL = re.compile(rb"\\u00(?:0[0-8bcef]|1[0-9a-f]|7f|[89][0-9a-f])|\x7f|\xc2[\x80-\x9f]", re.IGNORECASE)
 LONGEST = 1 << 28  # bytes of a message; one of a large model has some hundred thousand
 
 
@@ -277,6 +280,8 @@ class Channel(Generic[T]):
             if len(self._buffer) > LONGEST:
                 raise ValueError(f"a message of more than {LONGEST} bytes")
         line, self._buffer = self._buffer.split(b"\n", 1)
+        if self._reads is EVENTS:
+            line = CONTROL.sub(rb"\\ufffd", line)
         return self._reads.decode(line)
 
     def close(self) -> None:

@@ -19,10 +19,13 @@ import pytest
 import torch
 
 from profiler import sandbox
-from profiler.api import ab
+from profiler.api import ab, profile_recipe
+from profiler.device import Device
 from profiler.errors import ModelError, UserError
+from profiler.execution import channel
 from profiler.execution.handle import WorkerHandle
 from profiler.recipe.load import load_recipe
+from profiler.results.types import PeakMemory
 from tests.helpers import program
 
 pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this kernel has no Landlock")
@@ -94,6 +97,18 @@ def stray(target: Target) -> Path:
     return file
 
 
+def link(target: Target, to: Path) -> Path:
+    made = target.places.temporary / "link"
+    made.symlink_to(to)
+    return made
+
+
+def write_by_link(target: Target) -> None:
+    made = target.places.temporary / "new"
+    os.link(target.file, made)
+    made.write_text("x")
+
+
 FILES: dict[str, Callable[[Target], object]] = {
     "make a file": lambda t: (t.folder / "new").write_text("x"),
     "overwrite": lambda t: t.file.write_text("x"),
@@ -107,21 +122,12 @@ FILES: dict[str, Callable[[Target], object]] = {
     "remove a folder": lambda t: (t.folder / "inner").rmdir(),
     "symbolic link": lambda t: (t.folder / "new").symlink_to("/etc/passwd"),
     "hard link there": lambda t: os.link(stray(t), t.folder / "new"),
-    "hard link from there": lambda t: (
-        os.link(t.file, t.places.temporary / "new"),
-        (t.places.temporary / "new").write_text("x"),
-    ),
+    "hard link from there": write_by_link,
     "pipe": lambda t: os.mkfifo(t.folder / "new"),
     "link in the run's folder": lambda t: (t.places.run / "tables.md").symlink_to(t.file),
     "hard link in the run's folder": lambda t: os.link(t.file, t.places.run / "tables.md"),
-    "move a link into the run's folder": lambda t: (
-        (t.places.temporary / "link").symlink_to(t.file),
-        (t.places.temporary / "link").rename(t.places.run / "tables.md"),
-    ),
-    "through a link of its own": lambda t: (
-        (t.places.temporary / "link").symlink_to(t.folder),
-        (t.places.temporary / "link" / "new").write_text("x"),
-    ),
+    "move a link into the run's folder": lambda t: link(t, t.file).rename(t.places.run / "tables.md"),
+    "through a link of its own": lambda t: (link(t, t.folder) / "new").write_text("x"),
     "a program": lambda t: subprocess.run(["sh", "-c", f"echo x > {t.folder}/new"], check=True, capture_output=True),
     "torch.save": lambda t: torch.save(torch.zeros(1), t.folder / "new"),
     "its own settings of the kernel": lambda t: Path("/proc/self/oom_score_adj").write_text("0"),
@@ -133,6 +139,8 @@ OTHERS: dict[str, Callable[[Target], object]] = {
     "abstract unix socket": lambda t: connect(socket.AF_UNIX, socket.SOCK_STREAM, t.name),
     "listening": lambda t: socket.create_server(("127.0.0.1", 0)).close(),
     "io_uring": lambda t: ring(),
+    "leaving the session": lambda t: os.setsid(),
+    "leaving the process group": lambda t: os.setpgid(0, 0),
     "signal": lambda t: os.kill(t.process.pid, signal.SIGWINCH),
     "signal to the parent": lambda t: os.kill(os.getppid(), signal.SIGWINCH),
     "ptrace": lambda t: trace(t.process.pid),
@@ -199,8 +207,12 @@ def test_downloads_are_possible_only_until_the_weights_are_there(
     def first() -> None:
         sandbox.restrict(target.places, network=True)
 
+    def both() -> None:
+        first()
+        sandbox.restrict(target.places, network=False)
+
     assert attempt(download, first) == ""
-    assert "PermissionError" in attempt(download, lambda: (first(), sandbox.restrict(target.places, network=False)))
+    assert "PermissionError" in attempt(download, both)
     assert attempt(lambda: (target.folder / "hub" / "modules.py").write_text("x"), first), "code is no download"
 
 
@@ -229,7 +241,9 @@ def test_what_a_worker_needs_still_works(target: Target) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to lose")
 def test_root_loses_what_would_get_around_it(target: Target) -> None:
     def mount() -> None:
-        subprocess.run(["mount", "-t", "tmpfs", "none", str(target.folder / "inner")], check=True, capture_output=True)
+        place = str(target.folder / "inner")
+        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True, capture_output=True)
+        subprocess.run(["umount", place], check=True)
 
     def give_away() -> None:
         os.chown(stray(target), 1, 1)
@@ -337,7 +351,6 @@ def test_peak_memory_is_measured_in_the_sandbox_and_the_run_says_it_was_in_force
 
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"type":"pass_done"}\n', b"x" * 100])
 def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiler.execution import channel
     from profiler.execution.channel import Done
     from profiler.execution.handle import JobFailed, RunningJob
 
@@ -379,3 +392,28 @@ def test_a_program_or_a_folder_of_code_in_a_recipe_needs_trust(tmp_path: Path, k
 def test_the_code_of_another_revision_needs_trust(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--trust"):
         ab(tmp_path / "recipe.yaml", rev="HEAD", logdir=tmp_path)
+
+
+def test_control_characters_of_a_worker_do_not_reach_the_terminal() -> None:
+    said = "\x1b]0;title\x07 \x9b2J \x7f tab\t line\n \\u001b is six characters"
+    read_end, write_end = os.pipe()
+    channel.Channel(read_end, write_end, channel.EVENTS).send(channel.Failed("other", said))
+    (received,) = [channel.Channel(read_end, write_end, channel.EVENTS).receive()]
+    assert isinstance(received, channel.Failed)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", received.message)
+    assert "title" in received.message
+    assert "tab\t line\n" in received.message
+
+
+@pytest.mark.slow
+def test_where_jobs_cannot_be_forks_the_sandbox_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU is missing here: its jobs run in the worker itself, as they do where forks are switched off."""
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(PLAIN.format(speech=SPEECH))
+    monkeypatch.setattr(Device, "can_fork", property(lambda self: False))
+    run = profile_recipe(recipe, logdir=tmp_path / "logs")
+    assert run.results.environment.sandbox is not None
+    assert run.results.environment.sandbox.in_force
+    (cell,) = run.cells
+    assert cell.status == "ok"
+    assert (cell.peak_memory_bytes or PeakMemory()).process
