@@ -6,6 +6,7 @@ from pathlib import Path
 
 from profiler import messages
 from profiler.measure.passes import PASSES
+from profiler.report.table import plain
 from profiler.report.tables import build_tables
 from profiler.results.store import write_atomically
 from profiler.results.types import Results
@@ -17,7 +18,7 @@ FILE = "tables.md"
 def render(results: Results, memory: str | int | None = None) -> str:
     """All tables with what a reader must know beside them."""
     parts = [table.markdown() for table in build_tables(results, memory)]
-    parts.append(how_measured(results))
+    parts.append(plain(how_measured(results)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

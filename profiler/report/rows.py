@@ -69,14 +69,19 @@ FILE = "results.csv"
 
 
 def render(results: Results) -> str:
-    """Header and rows as text."""
+    """Header and rows as text. A text that a spreadsheet would compute is marked as text, as spreadsheets do it."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns(results), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(cell_rows(results))
+    for row in cell_rows(results):
+        writer.writerow({name: f"'{value}" if _is_formula(value) else value for name, value in row.items()})
     return text.getvalue()
 
 
 def write(results: Results, folder: Path) -> Path:
     write_atomically(folder / FILE, render(results))
     return folder / FILE
+
+
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from tabulate import tabulate
 from profiler.results.metric import Metric
 from profiler.results.types import CellResult
 
+TAG = re.compile(r"<(?=[A-Za-z/!?])")  # how HTML begins; that 1 < 2 is no tag
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PLACE = "audio x batch"
 
 
@@ -24,12 +27,22 @@ class Table:
 
     def markdown(self) -> str:
         align = ("right",) * len(self.header)
-        grid = tabulate(self.rows, self.header, tablefmt="pipe", colalign=align, disable_numparse=True)
-        text = f"**{self.title}**" + (f"\n\n{grid}" if self.rows else "")
+        rows, header = [[_cell(text) for text in row] for row in self.rows], [_cell(text) for text in self.header]
+        grid = tabulate(rows, header, tablefmt="pipe", colalign=align, disable_numparse=True)
+        text = f"**{plain(self.title)}**" + (f"\n\n{grid}" if self.rows else "")
         for before, remark in zip(["", *self.remarks], self.remarks, strict=False):
             in_list = remark.startswith("- ") and before.startswith("- ")
-            text += f"\n{remark}" if in_list else f"\n\n{remark}"
+            text += f"\n{plain(remark)}" if in_list else f"\n\n{plain(remark)}"
         return text
+
+
+def plain(text: str) -> str:
+    """A text of the results as Markdown and a terminal may show it: no HTML, no codes that steer a terminal."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", TAG.sub(r"\\<", text))
+
+
+def _cell(text: str) -> str:
+    return plain(text).replace("\n", " ").replace("|", r"\|")
 
 
 def grid(title: str, texts: Mapping[tuple[float, int], str]) -> Table:

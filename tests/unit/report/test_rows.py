@@ -63,3 +63,10 @@ def test_a_run_without_cells_has_the_whole_header(tmp_path: Path) -> None:
     rows.write(results(), tmp_path)
     assert (tmp_path / "results.csv").read_text().strip().split(",") == columns(results())
     assert list(cell_rows(results(ok(1, 1, 0.1)))[0]) == columns(results())
+
+
+def test_no_text_is_a_formula_of_a_spreadsheet() -> None:
+    made = results(absent(2, 1, "failed", '=HYPERLINK("x")'))
+    (row,) = read(rows.render(made))
+    assert row["reason"] == '\'=HYPERLINK("x")'
+    assert cell_rows(made)[0]["reason"] == '=HYPERLINK("x")', "a data frame has it as it is"

@@ -37,3 +37,13 @@ def test_rows_that_are_equal_are_told_once() -> None:
 def test_one_variant_keeps_its_table_as_it_is() -> None:
     only = table("1", "Said.")
     assert stacked({"float32": only}, several=False) == [only]
+
+
+def test_texts_of_the_results_are_neither_html_nor_steer_a_terminal() -> None:
+    said = Table("<script>", ["a|b"], [["<img src=x>"], ["1 < 2\nthree"]], ["</b> \x1b[31mred"]).markdown()
+    assert "**\\<script>**" in said
+    assert "\\<img src=x>" in said
+    assert "a\\|b" in said
+    assert "1 < 2 three" in said
+    assert "\\</b>" in said
+    assert "\x1b" not in said
