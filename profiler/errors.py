@@ -6,6 +6,7 @@ A traceback is for our own mistakes; these are shown as their message alone.
 from __future__ import annotations
 
 LIST_AT_MOST = 12  # longer lists of what is known help nobody
+LONGEST_WORD = 100  # of what could be a name with a typing mistake
 
 
 class ProfilerError(Exception):
@@ -50,8 +51,8 @@ def did_you_mean(word: str, known: list[str]) -> str:
     """' Did you mean `x`?' where something known is close, else the list of what is known; to follow a sentence."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if not close:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6) if len(word) <= LONGEST_WORD else []
+    if not close and len(word) <= LONGEST_WORD:
         by_lower = {name.lower(): name for name in known}
         close = [by_lower[name] for name in difflib.get_close_matches(word.lower(), list(by_lower), n=1)]
     if close:

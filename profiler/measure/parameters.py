@@ -197,7 +197,7 @@ def _without_chatter() -> Iterator[None]:
 def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
     """Of any model, by building it on the meta device: in a process of its own, in the sandbox unless it is trusted."""
     from profiler import sandbox
-    from profiler.errors import ModelError
+    from profiler.errors import ModelError, UserError
     from profiler.models.load import build_for_counting
     from profiler.models.request import may_download, model_request
     from profiler.processes import TrialFailed, in_fork
@@ -214,7 +214,7 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
         try:
             with _without_chatter():
                 built = build_for_counting(request)
-        except ModelError as error:
+        except UserError as error:
             return {"wrong": str(error)}
         return {"parameters": count_parameters(built).model_dump(), "size_bytes": size_bytes(built).model_dump()}
 

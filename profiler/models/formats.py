@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from profiler.errors import ModelError
 from profiler.models import hub
 from profiler.shipped import shipped_architecture
+from profiler.user_path import user_path
 
 if TYPE_CHECKING:
     from profiler.models.model import ModelRequest
@@ -65,7 +66,7 @@ class Folder:
                     f"the folder {folder} holds no model: expected {self.file} in it for the interface {kind}"
                 )
         elif looks_like_a_path(source):
-            raise ModelError(f"there is no folder {base / Path(source).expanduser()}")
+            raise ModelError(f"there is no folder {user_path(source, base)}")
         elif not HUB_ID.match(source):
             raise ModelError(f"'{source}' is neither a folder nor a hub id such as facebook/wav2vec2-base-960h")
 
@@ -106,7 +107,7 @@ class File:
     weights_only: bool = True
 
     def check(self, source: str, kind: str, base: Path) -> None:
-        path = base / Path(source).expanduser()
+        path = user_path(source, base)
         if path.is_dir():
             raise ModelError(f"{path} is a folder; name {self.what} ({', '.join(self.suffixes)})")
         if not path.is_file():
@@ -140,13 +141,13 @@ def looks_like_a_path(source: str) -> bool:
 
 def local_folder(source: str, base: Path) -> Path | None:
     """The folder that `source` names, relative to the recipe, if there is one."""
-    folder = (base / Path(source).expanduser()).resolve()
+    folder = user_path(source, base).resolve()
     return folder if folder.is_dir() else None
 
 
 def local_file(source: str, base: Path) -> Path | None:
     """The file that `source` names, relative to the recipe, if there is one."""
-    file = (base / Path(source).expanduser()).resolve()
+    file = user_path(source, base).resolve()
     return file if file.is_file() else None
 
 

@@ -6,9 +6,11 @@ weights of the described architecture.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 from profiler.errors import ModelError
+from profiler.hyperyaml.allowed import unsafe_settings
 from profiler.models.formats import HOW_TO_GET
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import Adapter, adapter_for
@@ -17,7 +19,7 @@ from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 def load_model(request: ModelRequest) -> Model:
     """The model that a recipe asks for, in evaluation mode on its device."""
-    adapter = adapter_for(request.type)
+    adapter = _adapter(request)
     reason = "the recipe asks for random weights"
     where = None
     if request.weights != "random":
@@ -40,7 +42,7 @@ def build_for_counting(request: ModelRequest) -> Model:
     """The described architecture on the meta device: exact counts, no memory, no time."""
     import torch
 
-    adapter = adapter_for(request.type)
+    adapter = _adapter(request)
     if adapter.FORMAT.weights_only and (where := adapter.FORMAT.find(request).where):
         return adapter.load_pretrained(request, where)
     ensure_torchaudio()
@@ -48,6 +50,21 @@ def build_for_counting(request: ModelRequest) -> Model:
         import_module(name)  # makes a tensor on first import, which must not be a meta one
     with torch.device("meta"):
         return _build_random(adapter, request, "only counted")
+
+
+def _adapter(request: ModelRequest) -> Adapter:
+    """The adapter, where what is asked for may be run. The recipe was checked; this holds whatever way it came here."""
+    adapter = adapter_for(request.type)
+    if request.calls and not getattr(adapter, "EVALUATES", False):
+        raise ModelError(f"pretrained_model.overrides: the interface {request.type} takes plain values, no tags.")
+    if not request.trust:
+        for _, sentence in unsafe_settings(request.described):
+            raise ModelError(f"pretrained_model.overrides: {sentence}.")
+        # Whatever a library asks torch.load for: weights are read as weights, and nothing in them is run.
+        os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
+        os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+        os.environ["USE_HUB_KERNELS"] = "0"  # of transformers: native code from the hub
+    return adapter
 
 
 def _build_random(adapter: Adapter, request: ModelRequest, reason: str) -> Model:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.errors import ModelError, did_you_mean
+from profiler.hyperyaml.values import unpacked
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +36,7 @@ class ModelRequest:
     file: Path | None = None  # the source, where it is a local file
     architecture: Path | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
+    calls: dict[str, Any] = field(default_factory=dict)  # overrides that describe a call, packed for the worker
     input: str = "waveform"
     lengths: str = "fractions"
     mels: int = 80
@@ -42,10 +44,15 @@ class ModelRequest:
     checkpoint: Path | None = None
     base: Path | None = None  # the recipe's folder, from where a user's own module is imported
     base_first: bool = False  # before all installed packages; else after them
-    trust: bool = False  # whether the user said --trust: nothing of the recipe's folder is imported without
+    trust: bool = False  # whether the user said --trust: else only what is on the allow list is imported and called
     tokens_per_second: float = 5.3
     seed: int = 0
     device: str = "cpu"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All overrides, described calls among them."""
+        return {**self.overrides, **{name: unpacked(call) for name, call in self.calls.items()}}
 
 
 def refuse_longer(batch: Batch, samples: int | None) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.hyperyaml.values import contains_call, packed
 from profiler.models.formats import architecture_folder, local_file, local_folder
 from profiler.models.model import ModelRequest
+from profiler.user_path import user_path
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe
@@ -22,6 +24,7 @@ def may_download(request: ModelRequest) -> bool:
 def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool = False) -> ModelRequest:
     """The model of a recipe; `base` is the recipe's folder."""
     wanted = recipe.pretrained_model
+    calls = {name: packed(value) for name, value in wanted.overrides.items() if contains_call(value)}
     return ModelRequest(
         source=wanted.source,
         type=wanted.type,
@@ -29,12 +32,13 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool =
         folder=local_folder(wanted.source, base),
         file=local_file(wanted.source, base),
         architecture=architecture_folder(wanted.architecture, wanted.source, base),
-        overrides=wanted.overrides,
+        overrides={name: value for name, value in wanted.overrides.items() if name not in calls},
+        calls=calls,
         input=wanted.input,
         lengths=wanted.lengths,
         mels=wanted.mels,
         sample_rate=wanted.sample_rate,
-        checkpoint=(base / Path(wanted.checkpoint).expanduser()).resolve() if wanted.checkpoint else None,
+        checkpoint=user_path(wanted.checkpoint, base).resolve() if wanted.checkpoint else None,
         base=base.resolve(),
         trust=trust,
         tokens_per_second=wanted.tokens_per_second,

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from profiler.errors import did_you_mean
-from profiler.recipe.lines import Key
+from profiler.hyperyaml.outline import Key
 from profiler.recipe.schema import Recipe
+
+MOST_SHOWN = 200  # mistakes that are worth a sentence
 
 
 def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key, str]]]:
@@ -18,7 +20,7 @@ def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key,
     try:
         return Recipe.model_validate(values), []
     except ValidationError as error:
-        return None, [(_key(detail), _sentence(detail)) for detail in error.errors()]
+        return None, [(_key(detail), _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
 def _key(detail: ErrorDetails) -> Key:
@@ -38,6 +40,7 @@ def _sentence(detail: ErrorDetails) -> str:
         "less_than_equal": lambda: f"a number of at most {context.get('le'):,}",
         "less_than": lambda: f"a number below {context.get('lt'):g}",
         "too_short": lambda: "a list with at least one value",
+        "too_long": lambda: f"at most {context.get('max_length')} of them",
         "string_too_short": lambda: "a text that is not empty",
         "list_type": lambda: "a list, such as [1, 4]",
         "int_type": lambda: "a whole number",
@@ -56,7 +59,11 @@ def _sentence(detail: ErrorDetails) -> str:
 
 
 def _show(value: Any) -> str:
-    text = "nothing" if value is None else str(value) if not isinstance(value, str) else f"'{value}'"
+    value = value[:99] if isinstance(value, (str, list)) else value
+    try:
+        text = "nothing" if value is None else str(value) if not isinstance(value, str) else f"'{value}'"
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
     if isinstance(value, bool):
         text = text.lower()
     return text if len(text) <= 60 else text[:57] + "..."

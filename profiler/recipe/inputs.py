@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import AudioError, ModelError
+from profiler.errors import AudioError, ModelError, UserError
+from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
+from profiler.hyperyaml.outline import Key
 from profiler.models.registry import (
     check_loss,
     check_source,
@@ -20,8 +22,7 @@ from profiler.models.registry import (
     is_there,
     takes_batches,
 )
-from profiler.recipe.lines import Key
-from profiler.recipe.tags import is_served
+from profiler.user_path import user_path
 
 ONE_AT_A_TIME = "the interface {} takes one recording at a time; set {}"
 
@@ -39,7 +40,7 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
             except ModelError as error:
                 wrong.append((("pretrained_model", "type"), str(error)))
                 kind = None
-        if isinstance(source, str) and kind == "Module" and not trust and not is_served(source):
+        if isinstance(source, str) and kind == "Module" and not trust and not is_allowed(source):
             sentence = f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
             wrong.append((("pretrained_model", "source"), sentence))
         if isinstance(source, str) and source and kind:
@@ -49,19 +50,20 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
         if kind:
             wrong += _check_use(model, values.get("profiling_dimensions"), kind)
         checkpoint = model.get("checkpoint")
-        if isinstance(checkpoint, str) and not (base / Path(checkpoint).expanduser()).is_file():
-            wrong.append((("pretrained_model", "checkpoint"), f"there is no file {base / checkpoint}"))
+        if isinstance(checkpoint, str):
+            wrong += _check_there(("pretrained_model", "checkpoint"), checkpoint, base, Path.is_file, "file")
         if checkpoint and kind not in (None, "Module"):
             wrong.append((("pretrained_model", "checkpoint"), "only a class (type: Module) takes a checkpoint"))
         if kind and values.get("mode") == "training":
             wrong += _check_training(values, kind)
+    wrong += [] if trust else _check_trusted(model)
     wrong += _check_dataset(values.get("dataset"), model, base)
     grid = values.get("profiling_dimensions")
     audio = grid.get("example_audio") if isinstance(grid, dict) else None
     if isinstance(audio, str) and audio not in ("None", "none"):
         try:
-            _check_audio(base / Path(audio).expanduser(), read_audio)
-        except AudioError as error:
+            _check_audio(user_path(audio, base), read_audio)
+        except UserError as error:
             wrong.append((("profiling_dimensions", "example_audio"), str(error)))
         except OSError as error:  # a folder that may not be entered, a name that is too long
             wrong.append((("profiling_dimensions", "example_audio"), f"cannot be read: {error.strerror}"))
@@ -71,11 +73,27 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
 def _check_folder(key: Key, source: str, kind: str, base: Path) -> list[tuple[Key, str]]:
     try:
         check_source(source, kind, base)
-    except ModelError as error:
+    except UserError as error:
         return [(key, str(error))]
     except OSError as error:
         return [(key, f"cannot be read: {error.strerror}")]
     return []
+
+
+def _check_there(key: Key, name: str, base: Path, is_there: Callable[[Path], bool], what: str) -> list[tuple[Key, str]]:
+    try:
+        path = user_path(name, base)
+        return [] if is_there(path) else [(key, f"there is no {what} {path}")]
+    except UserError as error:
+        return [(key, str(error))]
+    except OSError as error:
+        return [(key, f"cannot be read: {error.strerror}")]
+
+
+def _check_trusted(model: Any) -> list[tuple[Key, str]]:
+    """What needs the user's word: settings that let a model's own code run."""
+    overrides = model.get("overrides") if isinstance(model, dict) else None
+    return [(("pretrained_model", "overrides", *key), sentence) for key, sentence in unsafe_settings(overrides)]
 
 
 def _check_use(model: dict[str, Any], grid: Any, kind: str) -> list[tuple[Key, str]]:
@@ -127,11 +145,7 @@ def _check_dataset(dataset: Any, model: Any, base: Path) -> list[tuple[Key, str]
     wrong: list[tuple[Key, str]] = []
     source, kind = dataset.get("source"), model.get("type") if isinstance(model, dict) else None
     if isinstance(source, str) and source:
-        try:
-            if not (base / Path(source).expanduser()).exists():
-                wrong.append((("dataset", "source"), f"there is no file or folder {base / Path(source).expanduser()}"))
-        except OSError as error:
-            wrong.append((("dataset", "source"), f"cannot be read: {error.strerror}"))
+        wrong += _check_there(("dataset", "source"), source, base, Path.exists, "file or folder")
     by_length = [name for name in ("batch_seconds", "batch_frames") if dataset.get(name) is not None]
     size = dataset.get("batch_size")
     if isinstance(kind, str) and (by_length or (isinstance(size, int) and size > 1)):

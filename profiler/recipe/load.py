@@ -7,30 +7,31 @@ of a second, and every mistake in it is reported at once.
 from __future__ import annotations
 
 import contextlib
-import io
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hyperpyyaml import resolve_references
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.constructor import SafeConstructor
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from profiler.errors import UserError, did_you_mean
+from profiler.hyperyaml import values as kinds
+from profiler.hyperyaml.allowed import is_pure
+from profiler.hyperyaml.evaluate import compute, evaluate
+from profiler.hyperyaml.mistakes import Mistake, RecipeError
+from profiler.hyperyaml.outline import Key, Outline, dotted
+from profiler.hyperyaml.read import Document, read_document
+from profiler.hyperyaml.resolve import Unresolved, resolve
+from profiler.hyperyaml.values import Call, Include, Reference, contains_call
 from profiler.recipe.check import check_values
-from profiler.recipe.errors import Mistake, RecipeError
 from profiler.recipe.inputs import check_inputs
-from profiler.recipe.lines import Key, Outline, dotted, read_outline
 from profiler.recipe.schema import Recipe, Variant
-from profiler.recipe.tags import check_tags
 from profiler.shipped import shipped_recipes
-from profiler.yaml_values import contains_call, evaluate, is_call, nest
+from profiler.user_path import user_path
+from profiler.yaml_values import nest
 
-RESOLVED_TAGS = ("!ref", "!copy", "!include:")
-NEW = "!new:"
+MOST_READ = 20  # variants of a recipe that has mistakes elsewhere; each is a recipe to check
 SETTABLE = ("pretrained_model", "measure", "trace", "training")
 
 
@@ -47,7 +48,7 @@ class LoadedRecipe:
     by_variant: dict[str, Recipe]
     paths: dict[str, Path] = field(default_factory=dict)
     title: str = ""
-    trust: bool = False  # whether the user said so
+    trust: bool = False  # the user's word that code may be run which is not on the allow list
 
     @property
     def name(self) -> str:
@@ -58,11 +59,11 @@ class LoadedRecipe:
         return self.paths.get(variant, self.path).parent
 
     def path_of(self, variant: str, path: str) -> Path:
-        return (self.folder_of(variant) / Path(path).expanduser()).resolve()
+        return user_path(path, self.folder_of(variant)).resolve()
 
     def resolve_path(self, path: str) -> Path:
         """Paths in a recipe are relative to the recipe."""
-        return (self.path.parent / Path(path).expanduser()).resolve()
+        return user_path(path, self.path.parent).resolve()
 
 
 def load_recipe(
@@ -75,13 +76,12 @@ def load_recipe(
 
     `read_audio=False` only looks whether the example audio is there, which saves importing what decodes it.
     """
-    path = Path(path)
-    text = _read(path)
-    outline = read_outline(text, str(path))
-    if outline.unreadable:
-        raise RecipeError(str(path), outline.mistakes)
-    source = _Source(path, text, outline, dict(overrides or {}), trust)
-    mistakes = outline.mistakes + check_tags(outline, path, trust)
+    path = user_path(path)
+    document = _read(path, trust)
+    if not document.readable:
+        raise RecipeError(str(path), document.mistakes)
+    source = _Source(document, dict(overrides or {}), trust)
+    mistakes = list(document.mistakes)
     runnable = not mistakes
     recipe, wrong = _check(source, {}, (), runnable, read_audio)
     mistakes += wrong
@@ -90,6 +90,9 @@ def load_recipe(
         if variant is None:
             continue
         refused = _refuse_settings(source, variant, index) + _refuse_programs(source, variant, index)
+        if recipe is not None and not variant.set and not refused:
+            by_variant[variant.name] = recipe
+            continue
         place = ("variants", index, "set")
         changed, wrong = _check(source, variant.set, place, runnable and not refused, read_audio=False)
         known = {(mistake.key, mistake.line) for mistake in mistakes}
@@ -98,73 +101,45 @@ def load_recipe(
             by_variant[variant.name] = changed
     if mistakes or recipe is None:
         raise RecipeError(str(path), mistakes)
-    return LoadedRecipe(path, text, recipe, by_variant, trust=trust)
+    return LoadedRecipe(path, document.text, recipe, by_variant, trust=trust)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, trust: bool) -> Document:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_document(path, trust)
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.") from None
     except FileNotFoundError:
         known = did_you_mean(path.stem, list(shipped_recipes()))
         raise UserError(f"There is no recipe {path}.{known} `python profile.py ls` lists what ships.") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not a text file; a recipe is YAML in UTF-8.") from None
     except OSError as error:
         raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from None
 
 
-class _Named(io.StringIO):
-    """A text with a file name: HyperPyYAML looks up includes beside it."""
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(text)
-        self.name = name
-
-
-class _Constructor(SafeConstructor):
-    """Builds plain values; a tag that would call something becomes a mapping that only describes it."""
-
-
-def _describe_call(constructor: SafeConstructor, tag: str, node: Node) -> dict[str, Any]:
-    value: Any
-    if isinstance(node, MappingNode):
-        value = constructor.construct_mapping(node, deep=True)
-    elif isinstance(node, SequenceNode):
-        value = constructor.construct_sequence(node, deep=True)
-    else:
-        value = constructor.construct_scalar(node) or None
-    return {f"!{tag}": value}
-
-
-def _describe_python_call(constructor: SafeConstructor, tag: str, node: Node) -> dict[str, Any]:
-    return _describe_call(constructor, f"!python/{tag}", node)
-
-
-_Constructor.add_multi_constructor("!", _describe_call)
-_Constructor.add_multi_constructor("tag:yaml.org,2002:python/", _describe_python_call)
-
-
 @dataclass(frozen=True)
 class _Source:
-    """The text of a recipe, what its outline says, and what the command line changes in it."""
+    """A recipe as it was read, and what the command line changes in it."""
 
-    path: Path
-    text: str
-    outline: Outline
+    document: Document
     overrides: dict[str, Any]
     trust: bool
+
+    @property
+    def path(self) -> Path:
+        return self.document.path
+
+    @property
+    def outline(self) -> Outline:
+        return self.document.outline
 
     def mistake(self, key: Key, sentence: str) -> Mistake:
         return Mistake(sentence, dotted(key), str(self.path), self.outline.line_of(key))
 
     def cannot_resolve(self, error: Exception) -> Mistake:
-        """HyperPyYAML's complaint, with the line of the reference that it names."""
-        reason = str(error.args[0] if error.args else error).rstrip(": .")
+        reason = str(error).rstrip(": .")
         if "overrides" in reason:
             reason += f" ({', '.join(self.overrides)})"
-        line = next((line for text, line in self.outline.references if text.strip("<>") in reason), None)
+        line = getattr(error, "line", None)
         return Mistake(f"cannot be resolved: {reason}", "a reference or override", str(self.path), line)
 
 
@@ -181,26 +156,22 @@ def _check(
     values: Any = None
     if runnable:
         try:
-            resolved = resolve_references(_Named(source.text, str(source.path)), nest({**source.overrides, **settings}))
-            values = _without_variables(_plain_values(resolved.getvalue()), source.outline)
-            values = _evaluated(_named_class(values))
-        except UserError:
-            raise
-        except Exception as error:
+            resolved = resolve(
+                source.document.tree,
+                nest({**source.overrides, **settings}),
+                functools.partial(compute, trust=source.trust),
+            )
+            values = _evaluated(_named_class(_without_variables(resolved, source.outline)), source.trust)
+        except Unresolved as error:
             unresolved = [source.cannot_resolve(error)]
-    if values is None:
-        try:
-            values = _without_variables(_plain_values(source.text), source.outline)
-        except Exception as error:  # such as `!!int abc`
-            return None, unresolved or [source.cannot_resolve(error)]
-    elif (circle := _left_reference(values, ())) is not None:
-        unresolved = [source.mistake(circle, "the reference leads back to itself")]
+    raw = values is None
+    values = _without_variables(source.document.tree, source.outline) if raw else values
     recipe, wrong = check_values(values)
     wrong += check_inputs(values, source.path.parent, read_audio, source.trust)
     mistakes = []
     for key, sentence in wrong:
         name = dotted(key)
-        if _is_call(values, key):
+        if raw and _is_described(values, key):
             continue  # a tag that could not be resolved was reported as itself
         given = next((given for given in overrides if _concerns(given, name, key in source.outline.lines)), None)
         if given in settings:
@@ -216,7 +187,7 @@ def _readable_variants(source: _Source) -> list[Variant | None]:
     """The variants of a recipe that has mistakes elsewhere; None in the place of one that has mistakes itself."""
     found: list[Variant | None] = []
     with contextlib.suppress(Exception):
-        for value in _plain_values(source.text)["variants"]:
+        for value in source.document.tree["variants"][:MOST_READ]:
             try:
                 found.append(Variant.model_validate(value))
             except ValidationError:
@@ -233,13 +204,6 @@ def _concerns(override: str, name: str, in_file: bool) -> bool:
     )
 
 
-def _plain_values(text: str) -> Any:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Constructor = _Constructor
-    yaml.allow_duplicate_keys = True
-    return yaml.load(text)
-
-
 def _without_variables(values: Any, outline: Outline) -> Any:
     """HyperPyYAML recipes may define variables: keys of the top level that some !ref uses, and that we do not know."""
     variables = outline.referenced - set(Recipe.model_fields)
@@ -248,45 +212,49 @@ def _without_variables(values: Any, outline: Outline) -> Any:
 
 def _named_class(values: Any) -> Any:
     """`source: !new:package.Class {...}` is the class and its arguments: built in the worker, not here."""
-    model = values.get("pretrained_model") if isinstance(values, dict) else None
+    model = values.get("pretrained_model")
     source = model.get("source") if isinstance(model, dict) else None
-    if isinstance(model, dict) and isinstance(source, dict) and is_call(source):
-        tag, arguments = next(iter(source.items()))
-        if tag.startswith(NEW) and (arguments is None or isinstance(arguments, dict)):
-            model["source"] = tag[len(NEW) :]
-            model["overrides"] = {**(arguments or {}), **(model.get("overrides") or {})}
-            model.setdefault("type", "Module")
+    if isinstance(source, Call) and source.kind == kinds.NEW and isinstance(source.arguments, (dict, type(None))):
+        given = model.get("overrides")
+        made = {"type": "Module", **model, "source": source.target}
+        made["overrides"] = {**(source.arguments or {}), **(given if isinstance(given, dict) else {})}
+        return {**values, "pretrained_model": made}
     return values
 
 
-def _evaluated(values: Any) -> Any:
-    """Run checked tags where a plain value is expected; the model's overrides keep theirs for the worker."""
-    if not contains_call(values):
-        return values
-    model = values.get("pretrained_model")
-    overrides = model.pop("overrides", None) if isinstance(model, dict) else None
-    evaluated = {name: evaluate(value) for name, value in values.items()}
-    if overrides is not None:
-        evaluated["pretrained_model"]["overrides"] = overrides
-    return evaluated
+def _evaluated(values: dict[str, Any], trust: bool) -> dict[str, Any]:
+    """Run tags where a plain value is expected: Python's own functions alone, or any with the user's trust.
+
+    The model's overrides keep theirs for the worker.
+    """
+
+    def plain(value: Any) -> Any:
+        return evaluate(value, trust) if contains_call(value) and (trust or is_pure(value)) else value
+
+    try:
+        made = {name: plain(value) for name, value in values.items() if name != "pretrained_model"}
+        model = values.get("pretrained_model")
+        if isinstance(model, dict):
+            made["pretrained_model"] = {
+                name: value if name == "overrides" else plain(value) for name, value in model.items()
+            }
+        elif "pretrained_model" in values:
+            made["pretrained_model"] = plain(model)
+        return made
+    except UserError as error:
+        raise Unresolved(str(error)) from None
+    except Exception as error:  # whatever the called function raises
+        raise Unresolved(f"{type(error).__name__}: {error}") from None
 
 
-def _left_reference(value: Any, key: Key) -> Key | None:
-    """Where a `!ref` is left after all were resolved: one that leads back to itself."""
-    if isinstance(value, dict) and ("!ref" in value or "!copy" in value):
-        return key
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return next((found for name, item in inner if (found := _left_reference(item, (*key, name))) is not None), None)
-
-
-def _is_call(values: Any, key: Key) -> bool:
+def _is_described(values: Any, key: Key) -> bool:
     """True where the value at a key, or above it, only describes a tag."""
     for part in key:
         try:
             values = values[part]
         except (KeyError, IndexError, TypeError):
             return False
-        if is_call(values) or (isinstance(values, dict) and str(next(iter(values), "")).startswith(RESOLVED_TAGS)):
+        if isinstance(values, (Call, Reference, Include)):
             return True
     return False
 

@@ -6,15 +6,19 @@ that `batch_sizes: ["4"]` or `true` is a mistake and not a guess.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
+from profiler.hyperyaml.values import written
 from profiler.results.untrusted import LONGEST_NAME, NAME
 from profiler.units import parse_bytes
 
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(gt=0, le=1_000_000)]
+Settings = Annotated[dict[str, Any], PlainSerializer(written, when_used="json")]  # may hold described calls
+MOST_CELLS = 100_000  # of a run; each takes seconds
 Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 
 
@@ -39,7 +43,7 @@ class PretrainedModel(Section):
         description="folder that describes the model when weights are not available; "
         "without it, one named like the source is looked for among the shipped ones",
     )
-    overrides: dict[str, Any] = Field(
+    overrides: Settings = Field(
         default_factory=dict,
         description="keys of the model's own configuration to change (hyperparams.yaml or config.json); "
         "for a class, its arguments",
@@ -91,7 +95,7 @@ class ProfilingDimensions(Section):
     @field_validator("audio_mockup_secs", "batch_sizes")
     @classmethod
     def _each_once(cls, values: list[float]) -> list[float]:
-        twice = sorted({value for value in values if values.count(value) > 1})
+        twice = sorted(value for value, count in Counter(values).items() if count > 1)
         if twice:
             raise ValueError(f"{', '.join(f'{value:g}' for value in twice)} stands in the list twice")
         return values
@@ -229,7 +233,7 @@ class Variant(Section):
         None, description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed"
     )
     path: str | None = Field(None, description="a folder that is put first for the code of the model")
-    set: dict[str, Any] = Field(default_factory=dict, description="dotted keys of the recipe to change")
+    set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:
@@ -361,13 +365,24 @@ class Recipe(Section):
     measure: Measure = Field(default_factory=lambda: Measure())
     trace: Trace = Field(default_factory=lambda: Trace())
     dataset: Dataset | None = Field(None, description="real lengths to measure beside the grid")
-    variants: list[Variant] = Field(default_factory=lambda: [Variant(name="float32")], min_length=1)
+    variants: list[Variant] = Field(default_factory=lambda: [Variant(name="float32")], min_length=1, max_length=100)
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> Recipe:
+        grid = self.profiling_dimensions
+        cells = len(grid.audio_mockup_secs) * len(grid.batch_sizes) * len(self.variants)
+        if cells > MOST_CELLS:
+            raise ValueError(
+                f"the grid has {cells:,} cells (audio_mockup_secs x batch_sizes x variants), and a run at most "
+                f"{MOST_CELLS:,}; shorten the lists"
+            )
+        return self
 
     @field_validator("variants")
     @classmethod
     def _unique_names(cls, variants: list[Variant]) -> list[Variant]:
         names = [variant.name for variant in variants]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise ValueError(f"two variants are named {', '.join(twice)}")
         return variants

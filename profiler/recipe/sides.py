@@ -14,6 +14,7 @@ from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
 from profiler.recipe.worktree import worktree
+from profiler.user_path import user_path
 
 # Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.
 ONLY_TIME_AND_MEMORY = {
@@ -74,7 +75,7 @@ def make_sides(
 
 def find_python(given: str) -> str:
     """The interpreter of another environment, which can run a worker. Raises UserError."""
-    path = shutil.which(str(Path(given).expanduser()))
+    path = shutil.which(str(user_path(given)))
     if path is None:
         raise UserError(f"--python {given}: there is no such interpreter.")
     root = str(Path(__file__).resolve().parents[2])

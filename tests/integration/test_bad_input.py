@@ -207,7 +207,7 @@ def test_a_folder_as_recipe(refuse: Refuse) -> None:
 
 def test_a_binary_file_as_recipe(refuse: Refuse) -> None:
     message = refuse(SPEECH)
-    assert "speech.flac is not a text file; a recipe is YAML in UTF-8." in message
+    assert "speech.flac is not a text file; expected YAML in UTF-8" in message
 
 
 # --- audio ---

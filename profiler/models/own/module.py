@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import ModelError
+from profiler.hyperyaml.allowed import find, is_allowed
+from profiler.hyperyaml.evaluate import evaluate
 from profiler.models.formats import Named
 from profiler.models.model import Model, ModelRequest
 from profiler.models.own.inputs import load_state, wrap
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
-from profiler.yaml_values import evaluate
 
 LIBRARY = "torch"
 FORMAT = Named()
 NEEDS = None
 TRAINS = {"Module": ("ctc",)}
+EVALUATES = True  # tags in the overrides
 
 
 def interfaces() -> tuple[str, ...]:
@@ -46,13 +48,19 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 def _made(request: ModelRequest) -> Any:
     import torch
 
-    made = _class_named(request)(**evaluate(request.overrides))
+    made = _class_named(request)(**evaluate(request.described, request.trust))
     if not isinstance(made, torch.nn.Module):
         raise ModelError(f"{request.source} is not a torch.nn.Module")
     return made
 
 
 def _class_named(request: ModelRequest) -> Any:
+    if not request.trust:
+        ensure_torchaudio()
+        found = find(request.source) if is_allowed(request.source) else None
+        if found is None:
+            raise ModelError(f"{request.source} would be imported, which runs code; if you trust it, add --trust")
+        return found
     module_name, _, name = request.source.rpartition(".")
     if request.trust and request.base is not None and str(request.base) not in sys.path:
         sys.path.insert(0 if request.base_first else len(sys.path), str(request.base))

@@ -21,6 +21,7 @@ from profiler.models.features.adapter import checked, lengths_where_padded, make
 from profiler.models.formats import HUB_ID, Found, looks_like_a_path
 from profiler.models.model import Model, ModelRequest, refuse_unknown
 from profiler.models.reasons import reason
+from profiler.user_path import user_path
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -53,7 +54,7 @@ class Checkpoint:
     weights_only = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
-        path = base / Path(source).expanduser()
+        path = user_path(source, base)
         if path.is_dir():
             if not (path / DESCRIPTION_FILE).is_file():
                 raise ModelError(

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import ModelError
+from profiler.errors import ModelError, UserError
+from profiler.hyperyaml.evaluate import load_checked
+from profiler.hyperyaml.read import read_text
 from profiler.models.formats import HUB_ID, Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
 from profiler.models.placeholder_tokens import PlaceholderTokens
@@ -20,7 +22,6 @@ from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_wei
 from profiler.models.speechbrain.search import PinnedSteps, PlaceholderLabels, start_steps_from_zero
 from profiler.models.speechbrain.training import trained_by
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
-from profiler.yaml_values import to_yaml
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -30,6 +31,7 @@ DESCRIPTION_FILE = "hyperparams.yaml"
 FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
 NEEDS = None
 TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
+EVALUATES = True  # tags in the overrides
 MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
 
 
@@ -79,22 +81,24 @@ def interfaces() -> tuple[str, ...]:
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
+    """As the class's own `from_hparams` does it, but that the description is checked before it is evaluated."""
     ensure_torchaudio()
-    from speechbrain.utils.fetching import LocalStrategy
+    from speechbrain.utils.fetching import LocalStrategy, fetch
 
     folder = request.folder
-    with backbones_without_weights(), network_for_files(folder is None) as how:
+    # Nothing is linked or copied into the user's folders.
+    how: dict[str, Any] = {"local_strategy": LocalStrategy.NO_LINK}
+    with backbones_without_weights(), network_for_files(folder is None) as network:
         try:
-            interface = _interface_class(request.type).from_hparams(
-                source=source,
-                savedir=None,
-                overrides=_overrides(request, folder),
-                local_strategy=LocalStrategy.NO_LINK,  # nothing is linked or copied into the user's folders
-                run_opts={"device": request.device},
-                freeze_params=False,  # so that trainable parameters are counted as the model defines them
-                **how,
-            )
-        except MemoryError:
+            file = fetch(DESCRIPTION_FILE, source=source, savedir=None, **how, **network)
+            hparams = load_checked(Path(file), _overrides(request, folder), request.trust)
+            hparams["savedir"] = None
+            pretrainer = hparams["pretrainer"]
+            pretrainer.set_collect_in(None)
+            pretrainer.collect_files(default_source=source, **how, **network)
+            pretrainer.load_collected()
+            interface = _interface(request, hparams, request.device)
+        except (UserError, MemoryError):
             raise
         except Exception as error:  # a description may call any library, each with errors of its own
             raise _refusal("load", source, request, error) from error
@@ -105,21 +109,22 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
     ensure_torchaudio()
     import torch
-    from hyperpyyaml import load_hyperpyyaml
 
     with backbones_without_weights(even_if_there=True), data_on_cpu():
         try:
-            with (folder / DESCRIPTION_FILE).open(encoding="utf-8") as file:
-                hparams = load_hyperpyyaml(file, _overrides(request, folder))
-            device = "meta" if torch.empty(0).is_meta else request.device
-            interface = _interface_class(request.type)(
-                modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False
-            )
-        except MemoryError:
+            hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
+            interface = _interface(request, hparams, "meta" if torch.empty(0).is_meta else request.device)
+        except (UserError, MemoryError):
             raise
         except Exception as error:
             raise _refusal("build", str(folder), request, error) from error
     return _wrap(interface, request, random=True)
+
+
+def _interface(request: ModelRequest, hparams: dict[str, Any], device: str) -> Any:
+    made = _interface_class(request.type)
+    # Parameters are not frozen, so that trainable ones are counted as the model defines them.
+    return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False)
 
 
 def _interface_class(name: str) -> Any:
@@ -140,17 +145,17 @@ def _no_such(source: str, kind: str, why: str) -> ModelError:
     return ModelError(f"{source} is no {kind}: {why}. Is {kind} the right type for this model?")
 
 
-def _overrides(request: ModelRequest, folder: Path | None) -> str:
-    """The recipe's overrides, and the folder's own place for files that a description points to, as YAML."""
-    overrides = dict(request.overrides)
-    text = (folder / DESCRIPTION_FILE).read_text(encoding="utf-8") if folder is not None else ""
+def _overrides(request: ModelRequest, folder: Path | None) -> dict[str, Any]:
+    """The recipe's overrides, and the folder's own place for files that a description points to."""
+    overrides = request.described
+    text = read_text(folder / DESCRIPTION_FILE) if folder is not None else ""
     if "\narchitecture_folder:" in text:
         overrides["architecture_folder"] = str(folder)
     # A published model names itself on the hub as the place of its files. In a copy of it they are beside the file.
     home = re.search(r"(?m)^pretrained_path:\s*([^\s#]+)", text)
     if home and HUB_ID.match(home[1]) and not Path(home[1]).is_dir():
         overrides.setdefault("pretrained_path", str(folder))
-    return to_yaml(overrides) if overrides else ""
+    return overrides
 
 
 def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:

@@ -27,6 +27,9 @@ def backbones_without_weights(even_if_there: bool = False) -> Iterator[None]:
     except ImportError:  # transformers is not installed: no such backbone can be asked for
         yield
         return
+    from transformers import dynamic_module_utils
+
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # a model's own code is refused, and nobody is asked about it
     original = HFTransformersInterface._from_pretrained
 
     def from_description(

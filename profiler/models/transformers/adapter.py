@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError, did_you_mean
+from profiler.hyperyaml.allowed import KERNELS, unsafe_settings
 from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
 from profiler.models.reasons import OTHER_SIZES, reason
@@ -50,7 +51,9 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     try:
         config, generation = _settings(source, request)
         # By itself the library takes the precision in which the weights were saved.
-        module, loading = auto_class.from_pretrained(source, config=config, dtype="float32", output_loading_info=True)
+        module, loading = auto_class.from_pretrained(
+            source, config=config, dtype="float32", output_loading_info=True, trust_remote_code=request.trust
+        )
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # it lets errors of every library below it through
@@ -71,7 +74,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     auto_class = getattr(transformers, request.type)
     try:
         config, generation = _settings(str(folder), request)
-        module = auto_class.from_config(config, dtype=torch.float32)
+        module = auto_class.from_config(config, dtype=torch.float32, trust_remote_code=request.trust)
     except (ModelError, MemoryError):
         raise
     except Exception as error:
@@ -94,7 +97,10 @@ def _settings(source: str, request: ModelRequest) -> tuple[Any, Any]:
     import transformers
 
     overrides = request.overrides
-    config, unused = transformers.AutoConfig.from_pretrained(source, return_unused_kwargs=True, **overrides)
+    how = {"return_unused_kwargs": True, **overrides, "trust_remote_code": request.trust}
+    config, unused = transformers.AutoConfig.from_pretrained(source, **how)
+    if not request.trust:
+        _refuse_kernels(config, source)
     generation = _generation(source, config) if request.type == DECODES else None
     known = {*vars(generation), *GENERATION_SETTINGS} if generation else set()
     # Before version 5 the configuration of every model takes settings of generation, to no effect where it has none.
@@ -108,6 +114,15 @@ def _settings(source: str, request: ModelRequest) -> tuple[Any, Any]:
                 f"{did_you_mean(name, sorted({*config.to_dict(), *known}))}"
             )
     return config, generation
+
+
+def _refuse_kernels(config: Any, source: str) -> None:
+    """A configuration can name an attention that is native code on the hub, as `somebody/kernels`."""
+    for key, _ in unsafe_settings({name: getattr(config, name, None) for name in KERNELS}):
+        raise ModelError(
+            f"{source}: its config.json takes `{key[-1]}` from the hub ({getattr(config, str(key[-1]))}), which is "
+            "code; if you trust it, add --trust"
+        )
 
 
 def _generation(source: str, config: Any) -> Any:
@@ -133,7 +148,7 @@ def _require_all_parts(module: Any, missing: set[str], request: ModelRequest, so
 
 def _wrap(module: Any, generation: Any, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
     notes: list[str] = []
-    extractor = _extractor(source, notes)
+    extractor = _extractor(source, notes, request.trust)
     rate = int(getattr(extractor, "sampling_rate", 16000))
     window = getattr(extractor, "n_samples", None)
     if generation is not None:
@@ -169,7 +184,7 @@ def _wrap(module: Any, generation: Any, request: ModelRequest, source: str, pin_
         else:
             token_ids = _generated(module, features, request, rate, pin_steps)
             notes += [_pinned(request)] if pin_steps else []
-        tokenizer = _tokenizer(source, notes)
+        tokenizer = _tokenizer(source, notes, request.trust)
         if tokenizer:
             run = _written(token_ids, tokenizer, skip_special_tokens=request.type == DECODES)
         else:
@@ -220,22 +235,22 @@ def _pinned(request: ModelRequest) -> str:
     )
 
 
-def _extractor(source: str, notes: list[str]) -> Any:
+def _extractor(source: str, notes: list[str], trust: bool) -> Any:
     """The model's own feature extractor, else plain waveforms with a note."""
     import transformers
 
     try:
-        return transformers.AutoFeatureExtractor.from_pretrained(source)
+        return transformers.AutoFeatureExtractor.from_pretrained(source, trust_remote_code=trust)
     except (OSError, ValueError):
         notes.append("There is no preprocessor_config.json: waveforms are normalised and padded at 16 kHz.")
         return transformers.Wav2Vec2FeatureExtractor(sampling_rate=16000, do_normalize=True)
 
 
-def _tokenizer(source: str, notes: list[str]) -> Any:
+def _tokenizer(source: str, notes: list[str], trust: bool) -> Any:
     import transformers
 
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=trust)
     except (OSError, ValueError, TypeError, KeyError):
         tokenizer = None
     if tokenizer is None or not tokenizer.vocab_size:  # without files some classes are made with an empty vocabulary

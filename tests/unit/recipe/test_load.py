@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from profiler.errors import UserError
-from profiler.recipe.errors import RecipeError
+from profiler.hyperyaml.mistakes import RecipeError
+from profiler.hyperyaml.values import Call
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Recipe
 from tests.helpers.tiny import RECIPES, SPEECH, recipe_text
@@ -150,8 +151,8 @@ def test_a_described_call_in_the_models_overrides_is_kept_and_not_run(tmp_path: 
     content = text(model=f"overrides:\n  act: !new:torch.nn.ReLU\n  extra: {creating(made)}")
     recipe = load(tmp_path, content, trust=True).recipe
     assert recipe.pretrained_model.overrides == {
-        "act": {"!new:torch.nn.ReLU": None},
-        "extra": {"!apply:subprocess.check_output": [["touch", str(made)]]},
+        "act": Call("!new:", "torch.nn.ReLU"),
+        "extra": Call("!apply:", "subprocess.check_output", [["touch", str(made)]]),
     }
     assert not made.exists()
 
@@ -159,14 +160,14 @@ def test_a_described_call_in_the_models_overrides_is_kept_and_not_run(tmp_path: 
 def test_a_name_tag_keeps_its_arguments(tmp_path: Path) -> None:
     content = text(model="overrides:\n  act: !name:torch.nn.LeakyReLU\n    negative_slope: 0.2")
     overrides = load(tmp_path, content).recipe.pretrained_model.overrides
-    assert overrides == {"act": {"!name:torch.nn.LeakyReLU": {"negative_slope": 0.2}}}
+    assert overrides == {"act": Call("!name:", "torch.nn.LeakyReLU", {"negative_slope": 0.2})}
 
 
 def test_a_variable_that_the_models_overrides_refer_to_is_not_built_here(tmp_path: Path) -> None:
     made = tmp_path / "made"
     content = f"tool: {creating(made)}\n" + text(model="overrides: {extra: !ref <tool> }")
     overrides = load(tmp_path, content, trust=True).recipe.pretrained_model.overrides
-    assert overrides == {"extra": {"!apply:subprocess.check_output": [["touch", str(made)]]}}
+    assert overrides == {"extra": Call("!apply:", "subprocess.check_output", [["touch", str(made)]])}
     assert not made.exists()
 
 
@@ -275,7 +276,7 @@ def test_checking_a_recipe_imports_no_torch() -> None:
         (recipe_text("./gone", "EncoderASR"), ["recipe.yaml:2: pretrained_model.source: there is no folder"]),
         (recipe_text("'not a name'", "AutoModel"), ["neither a folder nor a hub id such as"]),
         (recipe_text("''", "AutoModel"), ["pretrained_model.source: expected a text that is not empty"]),
-        (text(batches="!!int many"), ["cannot be resolved", "many"]),
+        (text(batches="!!int many"), ["recipe.yaml:6:", "many"]),
         (text(batches="!ref <nowhere>"), ["recipe.yaml:6:", "nowhere"]),
         (text(batches="!ref <profiling_dimensions[batch_sizes]>"), ["recipe.yaml:6:", "leads back to itself"]),
     ],

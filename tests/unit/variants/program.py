@@ -75,7 +75,7 @@ def main() -> None:
 def try_model(wanted: dict[str, Any], variants: list[dict[str, Any]]) -> None:
     for name in ("folder", "base"):
         wanted[name] = Path(wanted[name]) if wanted.get(name) else None
-    model = load_model(ModelRequest(**wanted))
+    model = load_model(ModelRequest(**wanted, trust=True))
     value = model.prepare(Speech(tiny.SPEECH, model.rate).batch(SECONDS, ROWS, seed=0))
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "before"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.recipe.lines import dotted, read_outline
+from profiler.hyperyaml.outline import dotted, read_outline
 
 TEXT = """# a comment
 pretrained_model:
@@ -89,15 +89,6 @@ def test_a_file_without_sections_says_what_a_recipe_has(text: str) -> None:
 
 def test_a_character_that_yaml_does_not_allow_is_a_mistake() -> None:
     assert "broken YAML" in read_outline("a: \x01\n", "r.yaml").mistakes[0].message
-
-
-def test_tags_are_listed_with_their_lines_and_not_run() -> None:
-    text = "a: !new:torch.nn.ReLU\nb: [1, !apply:os.getcwd []]\nc: !!python/object/apply:os.getcwd []\nd: !!str 4\n"
-    assert read_outline(text, "r.yaml").tags == [
-        ("!new:torch.nn.ReLU", 1),
-        ("!apply:os.getcwd", 2),
-        ("tag:yaml.org,2002:python/object/apply:os.getcwd", 3),
-    ]
 
 
 def test_names_that_references_use_are_found() -> None:

@@ -1,6 +1,6 @@
-"""Where each key of a recipe stands: the YAML's node tree read for line numbers, duplicate keys, tags and references.
+"""Where each key of a YAML text stands: its node tree, read for line numbers, duplicate keys and references.
 
-Works on nodes, before anything is constructed, so that reading a recipe runs none of its tags.
+Works on nodes, before anything is constructed, so that reading runs none of its tags.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from profiler.recipe.errors import Mistake
+from profiler.hyperyaml.mistakes import Mistake
 
 Key = tuple[str | int, ...]
 _REFERENCE = re.compile(r"<([^<>\[\].]+)")
+DEEPEST = 200  # brackets within brackets; a recipe has four or five
 MOST_NODES = 100_000  # a recipe has a few dozen; aliases of aliases can stand for billions
 
 
@@ -24,11 +25,11 @@ class Outline:
     """What the node tree of one file says, without values."""
 
     lines: dict[Key, int] = field(default_factory=dict)
-    tags: list[tuple[str, int]] = field(default_factory=list)
     referenced: set[str] = field(default_factory=set)
     references: list[tuple[str, int]] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     unreadable: bool = False
+    root: Node | None = None
 
     def line_of(self, key: Key) -> int | None:
         """The line of a key, or of the nearest section above it."""
@@ -43,15 +44,25 @@ def dotted(key: Key) -> str:
     """('a', 'b', 1) -> 'a.b[1]'."""
     text = ""
     for part in key:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
 
 
-def read_outline(text: str, file: str) -> Outline:
+def refuse_depth(text: str) -> None:
+    """Raise ValueError for brackets that are nested deeper than anybody writes: reading them takes very long."""
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", text):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} brackets within one another")
+
+
+def read_outline(text: str, file: str, yaml: YAML | None = None) -> Outline:
     """Walk the node tree of a YAML text. Broken YAML comes back as a mistake that shows the line."""
     outline = Outline(unreadable=True)
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        refuse_depth(text)
+        root = (yaml or YAML(typ="safe", pure=True)).compose(text)
     except MarkedYAMLError as error:
         lines = text.splitlines()
         mark = error.problem_mark or error.context_mark
@@ -74,6 +85,7 @@ def read_outline(text: str, file: str) -> Outline:
         walk = _Walk(outline, file)
         walk.visit(root, ())
         outline.unreadable = walk.endless
+        outline.root = root
     return outline
 
 
@@ -97,8 +109,6 @@ class _Walk:
             self.endless = True
             return
         tag = str(node.tag or "")
-        if not tag.startswith("tag:yaml.org,2002:") or "python/" in tag:
-            self.outline.tags.append((tag, line))
         if isinstance(node, ScalarNode) and tag in ("!ref", "!copy", "!applyref"):
             self.outline.referenced.update(_REFERENCE.findall(node.value))
             self.outline.references.append((node.value, line))

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from profiler.errors import UserError
 
+SHOWN = 100  # mistakes; whoever has more will look again
+LONGEST = 1_000  # characters of one, which may quote what was written
+
 
 @dataclass(frozen=True)
 class Mistake:
@@ -18,7 +21,11 @@ class Mistake:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return ": ".join(part for part in (place, self.key, self.message) if part)
+        return ": ".join(part for part in (place, _short(self.key), _short(self.message)) if part)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class RecipeError(UserError):
@@ -27,5 +34,6 @@ class RecipeError(UserError):
     def __init__(self, recipe: str, mistakes: list[Mistake]) -> None:
         self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line or 0)
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        lines = "\n".join(f"  {mistake}" for mistake in self.mistakes)
-        super().__init__(f"{recipe} has {count}; nothing was run.\n{lines}")
+        lines = "\n".join(f"  {mistake}" for mistake in self.mistakes[:SHOWN])
+        more = f"\n  ... and {len(mistakes) - SHOWN:,} more" if len(mistakes) > SHOWN else ""
+        super().__init__(f"{recipe} has {count}; nothing was run.\n{lines}{more}")
