@@ -61,7 +61,8 @@ def read_text(path: Path, room: int = LARGEST) -> str:
     if b"\0" in content:
         raise UserError(f"{path} is not a text file; expected YAML in UTF-8")
     if len(content) > room:
-        raise UserError(f"{path} is too large: a file with all that it includes has at most {LARGEST:,} bytes")
+        limit = f"at most {LARGEST:,} bytes with all that it includes" if room <= LARGEST else f"at most {room:,} bytes"
+        raise UserError(f"{path} is too large; expected {limit}")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

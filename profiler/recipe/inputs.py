@@ -58,6 +58,12 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
             wrong += _check_training(values, kind)
     wrong += [] if trust else _check_trusted(model)
     wrong += _check_dataset(values.get("dataset"), model, base)
+    measure = values.get("measure")
+    report = measure.get("powertop") if isinstance(measure, dict) else None
+    if isinstance(report, str):  # whether it is there is said when it is read; a device or pipe would never end
+        wrong += _check_there(
+            ("measure", "powertop"), report, base, lambda path: path.is_file() or not path.exists(), "file"
+        )
     grid = values.get("profiling_dimensions")
     audio = grid.get("example_audio") if isinstance(grid, dict) else None
     if isinstance(audio, str) and audio not in ("None", "none"):

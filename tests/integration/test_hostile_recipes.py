@@ -336,13 +336,13 @@ CASES = [
     # -- ESPnet, s3prl, torchaudio, files
     of_type(
         "ESPnet python tag",
-        "{source: ./model, type: ESPnetASR}",
+        "{source: ./model, type: ESPnetASRModel}",
         prepare=espnet_with(None, f"boom: {PYTHON}\n"),
         with_trust=False,
     ),
     of_type(
         "ESPnet pickle",
-        "{source: ./model, type: ESPnetASR}",
+        "{source: ./model, type: ESPnetASRModel}",
         prepare=espnet_with(torch_pickle("model/valid.acc.best.pth")),
         with_trust=False,
     ),

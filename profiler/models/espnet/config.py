@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import ModelError, UserError, did_you_mean
+from profiler.hyperyaml.read import read_text
 from profiler.models.model import refuse_unknown
 from profiler.models.reasons import reason
 from profiler.yaml_values import nest
 
 FILE = "config.yaml"
+LARGEST = 5_000_000  # bytes of it; vocabularies are long
 
 _ENCODERS, _DECODERS = "espnet2.asr.encoder", "espnet2.asr.decoder.transformer_decoder"
 PARTS = {
@@ -112,7 +114,7 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]  # what ESPnet writes it with
 
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.safe_load(read_text(path, LARGEST))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ModelError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(config, dict):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError, did_you_mean
+from profiler.hyperyaml.read import read_text
 from profiler.models.features.adapter import checked, lengths_where_padded, make_filterbank
 from profiler.models.formats import HUB_ID, Found, looks_like_a_path
 from profiler.models.model import Model, ModelRequest, refuse_unknown
@@ -124,9 +125,10 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 
     path = folder / DESCRIPTION_FILE
     try:
-        described = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        described = YAML(typ="safe", pure=True).load(read_text(path))
     except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ModelError(f"{path} cannot be read as YAML: {reason(error)}") from error
+        why = getattr(error, "problem", None) or reason(error)
+        raise ModelError(f"{path} cannot be read as YAML: {why}") from error
     return _wrap(_build(_config({"Config": described}, str(path)), request, str(path)), request)
 
 

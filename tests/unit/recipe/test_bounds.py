@@ -40,6 +40,7 @@ TOO_MUCH = {
     "pipe": "a: !include:pipe\n",
     "folder": "a: !include:.\n",
     "file": "a: !include:large.yaml\n",
+    "power report": "measure: {powertop: /dev/zero}\n",
     "itself": "a: !include:recipe.yaml\n",
     "recipe": f"#{'x' * 300_000}\n",
     "grid": f"variants: [{', '.join(f'{{name: v{i}}}' for i in range(500))}]\n",
@@ -89,6 +90,7 @@ def test_a_grid_that_nobody_can_measure_names_its_cells(tmp_path: Path) -> None:
         "pretrained_model: {{source: torch.nn.Identity, type: Module, checkpoint: {}}}\n" + GRID,
         MODEL.replace("{", "{{").replace("}", "}}") + GRID + "  example_audio: {}\n",
         MODEL.replace("{", "{{").replace("}", "}}") + GRID + "dataset: {{source: {}}}\n",
+        MODEL.replace("{", "{{").replace("}", "}}") + GRID + "measure: {{powertop: {}}}\n",
     ],
 )
 def test_a_path_that_is_none_is_said_to_be_none(recipe: str, path: str, said: str, tmp_path: Path) -> None:
