@@ -44,7 +44,7 @@ class Adapter(Protocol):
     """What a file for a library offers.
 
     Also ONE_AT_A_TIME, where some of its interfaces take no batches, and TRAINS, where some can be trained: the losses
-    of each, the usual one first.
+    of each, the usual one first; EVALUATES, where overrides may hold tags such as `!new:`.
     """
 
     LIBRARY: str
