@@ -21,6 +21,10 @@ _SEARCHERS = (
     "S2SBeamSearcher S2SRNNBeamSearcher S2SRNNGreedySearcher S2STransformerBeamSearcher S2STransformerGreedySearcher "
     "S2SWhisperBeamSearcher S2SWhisperGreedySearcher"
 )
+_OLD_SEARCHERS = (
+    "S2SRNNBeamSearch S2SRNNBeamSearchLM S2SRNNBeamSearchTransformerLM S2SRNNGreedySearch S2STransformerBeamSearch "
+    "S2STransformerGreedySearch S2SWhisperBeamSearch S2SWhisperGreedySearch"
+)
 _SCORERS = "CTCScorer CoverageScorer LengthScorer RNNLMScorer ScorerBuilder TransformerLMScorer"
 _CTC = "CTCBeamSearcher CTCPrefixBeamSearcher ctc_greedy_decode"
 _BACKBONES = {"hubert": "HuBERT", "wav2vec2": "Wav2Vec2", "wavlm": "WavLM", "weighted_ssl": "WeightedSSLModel"}
@@ -38,7 +42,7 @@ ALLOWED = {
     "profiler.doctor.encoder": "Encoder",
     "profiler.models.placeholder_tokens": "PlaceholderTokens",
     # torch
-    "torch": "device hamming_window hann_window ones zeros",
+    "torch": "device hamming_window hann_window manual_seed ones zeros",
     "torch.nn": (
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool1d AdaptiveMaxPool2d AlphaDropout AvgPool1d AvgPool2d "
         "BCELoss BCEWithLogitsLoss BatchNorm1d BatchNorm2d Bilinear CELU CTCLoss ConstantPad1d ConstantPad2d "
@@ -118,7 +122,11 @@ ALLOWED = {
     f"{_SB}.augment.freq_domain": "RandomShift SpectrogramDrop Warping",
     f"{_SB}.augment.time_domain": "DoClip DropChunk DropFreq RandAmp Resample SpeedPerturb",
     f"{_SB}.utils.dynamic_chunk_training": "DynChunkTrainConfig DynChunkTrainConfigRandomSampler",
+    f"{_SB}.utils.epoch_loop": "EpochCounter",
+    f"{_SB}.utils.filter_analysis": "FilterProperties stack_filter_properties",
+    f"{_SB}.utils.metric_stats": "ErrorRateStats",
     f"{_SB}.utils.parameter_transfer": "Pretrainer",
+    f"{_SB}.tokenizers.SentencePiece": "SentencePieceDecoderStreamingContext spm_decode_preserve_leading_space",
     # SpeechBrain: models
     f"{_SB}.lobes.models.CRDNN": "CNN_Block CRDNN DNN_Block",
     f"{_SB}.lobes.models.Cnn14": "Cnn14",
@@ -173,8 +181,9 @@ OF_OTHER_VERSIONS = {
     f"{_SB}.lobes.models.huggingface_transformers.huggingface_wav2vec": "HuggingFaceWav2Vec2",
     f"{_SB}.lobes.augment": "SpecAugment TimeDomainSpecAugment",
     f"{_SB}.processing.speech_augmentation": "DoClip DropChunk DropFreq Resample SpeedPerturb",
-    f"{_SB}.decoders": "S2STransformerBeamSearch",
-    f"{_SB}.decoders.seq2seq": "S2STransformerBeamSearch",
+    f"{_SB}.decoders": _OLD_SEARCHERS,
+    f"{_SB}.decoders.seq2seq": _OLD_SEARCHERS,
+    f"{_SB}.utils.seed": "seed_everything",
     f"{_SB}.nnet.loss.transducer_loss": "TransducerLoss",
 }
 

@@ -175,5 +175,5 @@ def _number(node: ast.expr) -> Any:
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise TypeError
     if isinstance(node.op, ast.Pow) and max(abs(left), abs(right)) > LARGEST_POWER:
-        raise Unresolved("a power with numbers of more than {LARGEST_POWER:,} is not computed")
+        raise Unresolved(f"a power with numbers of more than {LARGEST_POWER:,} is not computed")
     return OPERATORS[type(node.op)](left, right)

@@ -50,6 +50,63 @@ def test_what_is_not_on_the_list_is_not_allowed(target: str) -> None:
             evaluate({"a": [Call(kind, target)]}, trust=False)
 
 
+# What the hyperparams.yaml of published SpeechBrain models call, by the model that needs it.
+PUBLISHED = {
+    "asr-wav2vec2": (
+        "lobes.models.huggingface_transformers.wav2vec2.Wav2Vec2 "
+        "lobes.models.huggingface_wav2vec.HuggingFaceWav2Vec2 nnet.containers.Sequential "
+        "nnet.normalization.BatchNorm1d lobes.models.VanillaNN.VanillaNN nnet.activations.Softmax "
+        "nnet.containers.LengthsCapableSequential dataio.encoder.CTCTextEncoder decoders.ctc_greedy_decode"
+    ),
+    "asr-crdnn": (
+        "lobes.models.CRDNN.CRDNN lobes.models.RNNLM.RNNLM nnet.RNN.AttentionalRNNDecoder "
+        "decoders.S2SRNNBeamSearcher decoders.scorer.ScorerBuilder decoders.scorer.CoverageScorer "
+        "decoders.scorer.RNNLMScorer decoders.S2SRNNBeamSearchLM"
+    ),
+    "asr-conformer": (
+        "lobes.models.transformer.TransformerASR.TransformerASR lobes.models.convolution.ConvolutionFrontEnd "
+        "lobes.models.transformer.TransformerLM.TransformerLM decoders.S2STransformerBeamSearcher "
+        "decoders.scorer.CTCScorer"
+    ),
+    "asr-streaming-conformer": (
+        "nnet.transducer.transducer_joint.Transducer_joint decoders.transducer.TransducerBeamSearcher "
+        "lobes.features.StreamingFeatureWrapper utils.dynamic_chunk_training.DynChunkTrainConfig "
+        "utils.filter_analysis.stack_filter_properties tokenizers.SentencePiece.spm_decode_preserve_leading_space"
+    ),
+    "asr-whisper": (
+        "lobes.models.huggingface_transformers.whisper.Whisper decoders.seq2seq.S2SWhisperGreedySearcher "
+        "lobes.models.huggingface_whisper.HuggingFaceWhisper"
+    ),
+    "spkrec, lang-id, commands": (
+        "lobes.features.Fbank processing.features.InputNormalization lobes.models.ECAPA_TDNN.ECAPA_TDNN "
+        "lobes.models.ECAPA_TDNN.Classifier lobes.models.Xvector.Xvector lobes.models.ResNet.ResNet "
+        "dataio.encoder.CategoricalEncoder"
+    ),
+    "vad-crdnn": (
+        "lobes.models.CRDNN.CNN_Block lobes.models.CRDNN.DNN_Block nnet.RNN.GRU nnet.normalization.LayerNorm"
+    ),
+    "sepformer": (
+        "lobes.models.dual_path.Encoder lobes.models.dual_path.SBTransformerBlock "
+        "lobes.models.dual_path.Dual_Path_Model lobes.models.dual_path.Decoder "
+        "lobes.models.resepformer.ResourceEfficientSeparator"
+    ),
+    "metricgan, mimic": (
+        "lobes.models.MetricGAN.EnhancementGenerator lobes.models.EnhanceResnet.EnhanceResnet "
+        "processing.features.STFT processing.features.ISTFT processing.features.spectral_magnitude"
+    ),
+    "emotion": "nnet.pooling.StatisticsPooling nnet.linear.Linear",
+    "tts": (
+        "lobes.models.Tacotron2.Tacotron2 lobes.models.HifiGAN.HifiganGenerator lobes.models.FastSpeech2.FastSpeech2"
+    ),
+    "all": "utils.parameter_transfer.Pretrainer nnet.embedding.Embedding utils.epoch_loop.EpochCounter",
+}
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_published_models_need_no_trust(model: str) -> None:
+    assert [name for name in PUBLISHED[model].split() if not allowed.is_allowed(f"speechbrain.{name}")] == []
+
+
 @pytest.mark.parametrize("kind", ["!module:", "!!python/name:", "!!python/object/apply:"])
 def test_an_allowed_name_is_only_for_tags_that_build(kind: str) -> None:
     assert not allowed.may_call(Call(kind, "torch.nn.ReLU"))
