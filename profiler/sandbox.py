@@ -6,7 +6,7 @@
 It is the second line of defence, behind the list of what a recipe may name. Three mechanisms of Linux, each a few
 system calls, none of which needs rights of its own or can be undone: Landlock (files, TCP, signals, ptrace), seccomp
 (all sockets, leaving the process group), and for root giving up capabilities. Forks and programs that are started
-inherit all of it. Reading is not restricted, nor are permissions and times of files that the user owns: Landlock cannot.
+inherit all of it. Reading is not restricted, nor are permissions and times of the user's files: Landlock cannot.
 """
 
 from __future__ import annotations
