@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.accuracy.normalise import made_by
+from profiler.accuracy.normalise import NORMALISATIONS, made_by
 from profiler.accuracy.score import RESAMPLES, Errors, Score, difference, interval, score, scorer
 from profiler.accuracy.transcripts import read
 from profiler.errors import UserError
@@ -53,6 +53,8 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
     scores: dict[str, Score] = {}
     for record in kept:
         chosen, seed = normalise or record.normalisation, record.bootstrap.seed
+        if chosen not in NORMALISATIONS:
+            raise UserError(f"{folder} was scored with a normalisation not known here; choose one with --normalise.")
         found = score(read(inside(folder, str(record.transcripts))).values(), chosen)
         put_rates(record, found, chosen, seed)
         if found:
