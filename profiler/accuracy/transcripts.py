@@ -30,7 +30,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def append(path: Path, transcripts: Iterable[Transcript]) -> None:
-    lines = b"".join(msgspec.json.encode(transcript) + b"\n" for transcript in transcripts)
+    lines = b"".join(msgspec.json.format(msgspec.json.encode(each), indent=0) + b"\n" for each in transcripts)
     try:
         _end_last_line(path)
         with path.open("ab") as file:

@@ -59,9 +59,7 @@ class Floor:
 def floor_of(*results: Results) -> Floor:
     """The floor for comparing: the largest recorded in them; else this machine's, if they ran here; else assumed."""
     recorded = [run.environment.noise_floor for run in results]
-    found = [
-        _measured(floor.value, floor.measured) if floor and _is_positive(floor.value) else None for floor in recorded
-    ]
+    found = [_measured(floor.value, floor.measured) if floor and floor.value > 0 else None for floor in recorded]
     if not any(found):
         here = machine_key(_this_machine())
         found = [
@@ -159,10 +157,6 @@ def _entry(threads: int) -> KeptFloor | None:
 
 def _measured(value: float, when: str | None) -> Floor:
     return Floor(value, f"measured by doctor on {str(when or 'an unknown day').split('T')[0]}")
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def readings(results: Results, threads: int | None, name: str) -> list[float]:

@@ -35,7 +35,7 @@ HOST = "https://download.pytorch.org/torchaudio"
 STREAMING = "RNNTStreaming"
 
 # Class of a bundle -> the names that torchaudio.pipelines has of it.
-BUNDLES = {
+_NAMES = {
     "Wav2Vec2Bundle": """
         HUBERT_BASE HUBERT_LARGE HUBERT_XLARGE
         WAV2VEC2_BASE WAV2VEC2_LARGE WAV2VEC2_LARGE_LV60K
@@ -52,7 +52,8 @@ BUNDLES = {
     """,
     "RNNTBundle": "EMFORMER_RNNT_BASE_LIBRISPEECH",
 }
-CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names.split()}
+BUNDLES = {kind: names.split() for kind, names in _NAMES.items()}
+CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names}
 # Interface -> the class of bundle that it takes; Bundle takes any.
 INTERFACES = {"Bundle": None, **{kind: kind for kind in BUNDLES}, STREAMING: "RNNTBundle"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -105,7 +104,7 @@ def test_a_damaged_file_is_as_good_as_none_and_is_replaced(machine: Path, text: 
     assert json.loads(file.read_text())[floors.machine_key(HERE)]["2"]["value"] == 0.02
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("value", [0.0, -1.0])
 def test_a_record_that_makes_no_sense_is_passed_over(value: float) -> None:
     assert floor_of(results(noise_floor=NoiseFloor(value=value))).source == "assumed"
 
