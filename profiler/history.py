@@ -8,8 +8,8 @@ logarithms is cut into stretches of equal level, where a cut must reduce the squ
 itself, the typical step from one run to the next, and at least the machine's run-to-run floor (conditions/floor.py).
 The penalty is so high that of series that have noise alone at most 1 in 100 shows a shift, and low enough that a shift
 of 10 % among noise of 2 % is found once there are 10 runs (tests/unit/test_history.py). A new level needs three runs to
-be told from a bad hour; whether the last run alone is slower is what `compare` answers. Needs results only: no model, no
-torch.
+be told from a bad hour; whether the last run alone is slower is what `compare` answers. Needs results only: no model,
+no torch.
 """
 
 from __future__ import annotations

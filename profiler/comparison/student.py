@@ -1,6 +1,5 @@
-"""Student's t distribution and false-discovery control, as scipy has them: importing scipy takes longer than a comparison.
-
-tests/unit/comparison/test_student.py holds them against scipy.
+"""Student's t distribution and false-discovery control, as scipy has them. Importing scipy would take longer than the
+rest of a comparison; tests/unit/comparison/test_student.py holds these against it.
 """
 
 from __future__ import annotations
