@@ -77,9 +77,9 @@ def all_rows(root: Path, files: list[Path], folder: Path) -> list[list[str]]:
         plots = len(list(run.glob("*.svg")))
         name = f"report, {len(read_results(run).cells)} cells, {plots} plots"
         rows += [row(name, WANTED_WITH_FILES, *arguments), [f"{name}, first", *begun[1:]]]
-    arguments = ("history", "synthetic", "--logdir", str(folder))
-    begun = row(f"history, {RUNS} runs, first", WANTED_WITH_FILES, *arguments, remove="*.svg")
-    return [*rows, row(f"history, {RUNS} runs", WANTED_WITH_FILES, *arguments), begun]
+    history = ("history", "synthetic", "--logdir", str(folder))
+    begun = row(f"history, {RUNS} runs, first", WANTED_WITH_FILES, *history, remove="*.svg")
+    return [*rows, row(f"history, {RUNS} runs", WANTED_WITH_FILES, *history), begun]
 
 
 def best(command: tuple[str, ...], folder: Path = Path(), remove: str = "") -> tuple[float, float]:

@@ -126,6 +126,15 @@ def test_where_there_is_nothing_to_draw_nothing_is_drawn(tmp_path: Path, cells: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plot_of_very_many_curves_shows_some_of_them(tmp_path: Path) -> None:
+    cells = [ok(1 + number, batch, 0.1) for number in range(100) for batch in (1, 2)]
+    throughput.draw(results(*cells), tmp_path)
+    said = texts(tmp_path / "throughput.svg")
+    assert any("14 of 100 durations" in text for text in said)
+    assert {"1 s", "100 s"} <= set(said)
+    assert "2 s" not in said
+
+
 def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
