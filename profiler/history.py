@@ -2,13 +2,14 @@
 
     runs in the log folder, and others by path --make_series--> points --level_shifts--> levels
 
-There is one series per variant, machine and number of threads, because only those can be compared. PELT (of the
-ruptures library) cuts the series of logarithms into stretches of equal level, where a cut must reduce the squared error
-by more than a penalty. The unit of error is the noise of the series itself, the typical step from one run to the next,
-and at least the machine's run-to-run floor (conditions/floor.py). The penalty is so high that of series that have noise
-alone at most 1 in 100 shows a shift, and low enough that a shift of 10 % among noise of 2 % is found once there are 10
-runs (tests/unit/test_history.py). A new level needs three runs to be told from a bad hour; whether the last run alone
-is slower is what `compare` answers. Needs results only: no model, no torch.
+There is one series per variant, machine and number of threads, because only those can be compared. The series of
+logarithms is cut into stretches of equal level, where a cut must reduce the squared error by more than a penalty
+(optimal partitioning; libraries that do it take a second to import). The unit of error is the noise of the series
+itself, the typical step from one run to the next, and at least the machine's run-to-run floor (conditions/floor.py).
+The penalty is so high that of series that have noise alone at most 1 in 100 shows a shift, and low enough that a shift
+of 10 % among noise of 2 % is found once there are 10 runs (tests/unit/test_history.py). A new level needs three runs to
+be told from a bad hour; whether the last run alone is slower is what `compare` answers. Needs results only: no model,
+no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from profiler.comparison.judge import THRESHOLD
@@ -56,18 +57,29 @@ def level_shifts(values: Sequence[float], floor: float) -> list[LevelShift]:
     """In order; none where there are too few points, or values that have no logarithm."""
     if len(values) < NEEDED or min(values) <= 0:
         return []
-    import numpy
-    import ruptures
-
     logs = [math.log(value) for value in values]
     noise = max(floor, TO_SIGMA * statistics.median(abs(after - before) for before, after in pairwise(logs)))
-    signal = numpy.array(logs).reshape(-1, 1) / noise
-    penalty = PENALTY * math.log(len(values))
-    cuts = ruptures.Pelt(model="l2", min_size=STRETCH, jump=1).fit(signal).predict(pen=penalty)
-    edges = [0, *cuts]
+    edges = _stretches([(each - logs[0]) / noise for each in logs], PENALTY * math.log(len(values)))
     levels = [statistics.median(values[start:end]) for start, end in pairwise(edges)]
-    found = [LevelShift(at, before, after) for at, (before, after) in zip(cuts, pairwise(levels), strict=False)]
+    found = [LevelShift(at, before, after) for at, (before, after) in zip(edges[1:], pairwise(levels), strict=False)]
     return [shift for shift in found if abs(math.log(shift.ratio)) >= math.log1p(THRESHOLD)]
+
+
+def _stretches(signal: Sequence[float], penalty: float) -> list[int]:
+    """Where stretches begin and the last one ends: the cuts with the least squared error plus a penalty for each."""
+    sums = [0.0, *accumulate(signal)]
+    squares = [0.0, *accumulate(value * value for value in signal)]
+    best: dict[int, tuple[float, int]] = {0: (0.0, 0)}  # up to here: the least cost, and where its last stretch begins
+    for end in range(STRETCH, len(signal) + 1):
+        best[end] = min(
+            (cost + squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start) + penalty, start)
+            for start, (cost, _) in best.items()
+            if end - start >= STRETCH
+        )
+    edges = [len(signal)]
+    while edges[0]:
+        edges.insert(0, best[edges[0]][1])
+    return edges
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.history import HistoryQuery, Series, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
+from profiler.report.stamp import digest, is_up_to_date, write_stamp
 from profiler.results.runs import runs_of
 
 MAIN = [metric.key for metric in METRICS.values() if not metric.detail]
@@ -75,13 +76,19 @@ def _plain(series: Series) -> dict[str, object]:
 
 
 def _draw(arguments: argparse.Namespace, series: list[Series], asked: HistoryQuery, title: str) -> None:
-    from profiler.report.plots.history import draw_history
-
     name = Path(arguments.recipe).name.removesuffix(".yaml").replace(".", "-")
     path = arguments.output or arguments.logdir / f"history-{name}-{asked.metric.key}"
+    stamp = arguments.logdir / f".{path.name}.json"
+    made_from = digest(title, asked.by, repr(series))
+    png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        png, svg = draw_history(series, asked, title, path)
+        if arguments.output or not is_up_to_date(stamp, made_from):  # no stamp in a folder that is not ours
+            from profiler.report.plots.history import draw_history
+
+            draw_history(series, asked, title, path)
+            if not arguments.output:
+                write_stamp(stamp, made_from, [png, svg])
     except OSError as error:
         raise UserError(
             f"Cannot write the plot {path}: {error.strerror}. Choose another place with --output."

@@ -1,5 +1,6 @@
 """Show the tables of a run again and rebuild its files from results.json: report.html, tables.md, results.csv, plots.
 
+Files that are up to date are left as they are.
 RUN may also be a file that `profile.py export` wrote. Needs no model and no torch.
 """
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
-from profiler.dataset.plan import plan_dataset
 from profiler.measure.parameters import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
 from profiler.results.types import Model
 from profiler.shipped import recipe_path
+
+if TYPE_CHECKING:
+    from profiler.dataset.plan import DatasetPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust, read_audio=False)
     plan = make_plan(loaded.recipe)
     models = [_model(loaded, variant.name, arguments.counts) for variant in loaded.recipe.variants]
-    data = plan_dataset(loaded)
+    data = _dataset(loaded)
     cells = _cells(plan)
     if arguments.json:
         shown = {"recipe": loaded.recipe, "cells": cells, "models": [_known(model) for model in models]}
@@ -51,6 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     if data:
         print("\n".join([data.line(), *(f"- {note}" for note in data.notes)]), end="\n\n")
     return 0
+
+
+def _dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
+    if loaded.recipe.dataset is None:
+        return None
+    from profiler.dataset.plan import plan_dataset  # knows all formats of manifests, which most recipes do not have
+
+    return plan_dataset(loaded)
 
 
 def _cells(plan: Plan) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,8 @@ class Execution:
         self._lock = hold(self.folder) if lock is None else lock
         results = earlier or new_results(loaded, self.folder.name, options.command, options.device, self.threads)
         self.file = ResultsFile(self.folder, results)
-        self.states = {cell: self._state(cell, earlier) for cell in self.plan.cells}
+        known = {found.key: found for found in earlier.cells} if earlier else {}
+        self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display, results) if data else None
@@ -275,8 +277,8 @@ class Execution:
 
     # -- pieces
 
-    def _state(self, cell: Cell, earlier: Results | None) -> CellState:
-        found = earlier.cell(cell.variant, cell.seconds, cell.batch_size) if earlier else None
+    def _state(self, cell: Cell, known: Mapping[tuple[str, float, int], CellResult]) -> CellState:
+        found = known.get((cell.variant, cell.seconds, cell.batch_size))
         return CellState.from_result(cell, found) if found else CellState(cell)
 
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -61,9 +62,10 @@ class Adapter(Protocol):
         """The model that a folder (or the request alone) describes, with random weights."""
 
 
-def adapters() -> list[Adapter]:
-    """In the order of LIBRARIES."""
-    return [cast(Adapter, importlib.import_module(f"profiler.models.{name}")) for name in LIBRARIES]
+def adapters() -> Iterator[Adapter]:
+    """In the order of LIBRARIES; each is imported when it is its turn."""
+    for name in LIBRARIES:
+        yield cast(Adapter, importlib.import_module(f"profiler.models.{name}"))
 
 
 def adapter_for(kind: str) -> Adapter:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from profiler.execution.cell import CellState
-from profiler.execution.predict import Forecast
-from profiler.metrics import LATENCY, PEAK
 from profiler.plan import Cell, Plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
@@ -16,7 +14,11 @@ from profiler.results.store import read_results
 from profiler.results.types import Results
 from profiler.units import seconds_text
 
+if TYPE_CHECKING:
+    from profiler.execution.predict import Forecast
+
 NO_RUN = "No estimates: there is no earlier run of this recipe to predict from."
+UNKNOWN = "to measure"
 
 
 def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
@@ -26,15 +28,15 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
     total = 0.0
     for variant in loaded.recipe.variants:
         recipe = loaded.by_variant[variant.name]
-        forecast = _forecast(variant.name, recipe, earlier)
+        forecast = _forecast(variant.name, recipe, earlier) if earlier else None
         cells = [Cell(variant.name, each.seconds, each.batch_size) for each in plan.cells]
         texts = {
             (cell.seconds, cell.batch_size): "skipped" if cell in plan.skipped else _estimate(cell, forecast)
             for cell in cells
         }
-        for cell in set(cells) - plan.skipped.keys():
-            for number in range(recipe.measure.rounds):
-                total += forecast.round_seconds(cell, number) or 0.0
+        if forecast is not None:
+            for cell in set(cells) - plan.skipped.keys():
+                total += sum(forecast.round_seconds(cell, number) or 0.0 for number in range(recipe.measure.rounds))
         title = f"Plan - {len(plan.to_measure)} cells to measure"
         by_variant[variant.name] = grid(title, texts)
     tables = stacked(by_variant, several=len(by_variant) > 1)
@@ -60,15 +62,22 @@ def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
     return None
 
 
-def _forecast(variant: str, recipe: Recipe, earlier: Results | None) -> Forecast:
+def _forecast(variant: str, recipe: Recipe, earlier: Results) -> Forecast:
+    from profiler.execution.cell import CellState  # needs numpy, which a plan without estimates can do without
+    from profiler.execution.predict import Forecast
+
     forecast = Forecast(recipe)
-    for cell in earlier.cells if earlier else []:
+    for cell in earlier.cells:
         if cell.variant == variant:
             forecast.learn(CellState.from_result(Cell(cell.variant, cell.seconds, cell.batch_size), cell))
     return forecast
 
 
-def _estimate(cell: Cell, forecast: Forecast) -> str:
+def _estimate(cell: Cell, forecast: Forecast | None) -> str:
+    if forecast is None:
+        return UNKNOWN
+    from profiler.metrics import LATENCY, PEAK
+
     latency, memory = forecast.latency(cell), forecast.memory(cell)
     parts = [LATENCY.text(latency) if latency else "", PEAK.text(memory) if memory else ""]
-    return ", ".join(part for part in parts if part) or "to measure"
+    return ", ".join(part for part in parts if part) or UNKNOWN

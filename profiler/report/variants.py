@@ -40,9 +40,10 @@ def _ratio(first: float | None, here: float | None) -> str:
 
 def ratios(results: Results, variant: str, metric: Metric) -> list[float]:
     """Of each cell that both the variant and the first one were timed in and have the figure for."""
-    found = []
+    found, base = [], next(iter(results.variants), None)
+    firsts = {cell.key[1:]: cell for cell in results.cells if cell.variant == base}
     for cell in results.cells:
-        first = results.cell(results.variants[0], cell.seconds, cell.batch_size)
+        first = firsts.get(cell.key[1:])
         if cell.variant == variant and cell.latency_s and first and first.latency_s:
             before, after = metric.value(results, first.variant, first), metric.value(results, variant, cell)
             if before and after:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.report import event_file, html, markdown, rows
-from profiler.report.plots import draw_plots
+from profiler.report.stamp import digest, is_up_to_date, write_stamp
 from profiler.results.types import Results
+
+STAMP = ".views.json"
 
 
 def write_views(results: Results, folder: Path) -> None:
-    """Write every view beside the results."""
-    write_pages(results, folder)
-    event_file.write(results, folder)
+    """Write every view beside the results, unless all are there and up to date."""
+    made_from, stamp = digest(results.model_dump_json()), folder / STAMP
+    if is_up_to_date(stamp, made_from):
+        return
+    from profiler.report import event_file
+
+    write_stamp(stamp, made_from, [*write_pages(results, folder), event_file.write(results, folder)])
 
 
-def write_pages(results: Results, folder: Path) -> None:
+def write_pages(results: Results, folder: Path) -> list[Path]:
     """Those for people: all but TensorBoard's."""
-    markdown.write(results, folder)
-    rows.write(results, folder)
-    html.write(results, folder, draw_plots(results, folder))
+    from profiler.report import html, markdown, rows
+    from profiler.report.plots import draw_plots
+
+    texts = [markdown.write(results, folder), rows.write(results, folder)]
+    plots = draw_plots(results, folder)
+    drawn = [path.with_suffix(suffix) for path in plots for suffix in (".png", ".svg")]
+    return [*texts, *drawn, html.write(results, folder, plots)]

@@ -19,6 +19,7 @@ from profiler.results.types import CellResult, Results
 
 Along = Literal["seconds", "batch_size"]
 MOST_PANELS = 6
+MOST_CURVES = 14  # twice as many as there are colours; more cannot be told apart
 HOLLOW = "hollow: unstable"
 # Shares of the width of the axis, which is logarithmic.
 MARGIN = 0.06
@@ -101,14 +102,18 @@ def sheet_of(results: Results, metric: Metric, along: Along) -> Sheet | None:
         return None
     fixed = sorted({_fixed(cell, along) for cell, _ in points})
     note = name_of(results, variants)
-    if len(variants) == 1:
-        curves = [[_curve(points, variants[0], x, along, n, _name(x, along)) for n, x in enumerate(fixed)]]
+    places: dict[float, set[float]] = {}
+    for cell, _ in points:
+        places.setdefault(_fixed(cell, along), set()).add(_x(cell, along))
+    single = len(variants) == 1
+    lines = fixed if single else [x for x in fixed if len(places[x]) > 1]
+    shown = _spread_over(lines or fixed, MOST_CURVES if single else MOST_PANELS)
+    if len(shown) < len(lines):
+        note += f"; {len(shown)} of {len(lines)} {'batch sizes' if along == 'seconds' else 'durations'}"
+    if single:
+        curves = [[_curve(points, variants[0], x, along, n, _name(x, along)) for n, x in enumerate(shown)]]
         names = [""]
     else:
-        lines = [x for x in fixed if len({_x(cell, along) for cell, _ in points if _fixed(cell, along) == x}) > 1]
-        shown = _spread_over(lines or fixed)
-        if len(shown) < len(lines):
-            note += f"; {len(shown)} of {len(lines)} {'batch sizes' if along == 'seconds' else 'durations'}"
         found = [[_curve(points, name, x, along, n, name) for n, name in enumerate(variants)] for x in shown]
         curves = [[curve for curve in panel if curve.xs] for panel in found]
         names = [_name(x, along) for x in shown]
@@ -188,9 +193,9 @@ def _name(fixed: float, along: Along) -> str:
     return f"batch {fixed:g}" if along == "seconds" else f"{fixed:g} s"
 
 
-def _spread_over(values: list[float]) -> list[float]:
+def _spread_over(values: list[float], most: int) -> list[float]:
     """All of a few; else the first, the last, and some evenly between."""
-    if len(values) <= MOST_PANELS:
+    if len(values) <= most:
         return values
-    step = (len(values) - 1) / (MOST_PANELS - 1)
-    return [values[round(number * step)] for number in range(MOST_PANELS)]
+    step = (len(values) - 1) / (most - 1)
+    return [values[round(number * step)] for number in range(most)]

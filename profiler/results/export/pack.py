@@ -32,7 +32,7 @@ TEXTS = {".json", ".html", ".md", ".csv", ".svg", ".yaml"}
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # what zip can say; when the files were packed is nobody's business
 
 Clean = Callable[[str], str]
-Views = Callable[[Results, Path], None]
+Views = Callable[[Results, Path], object]
 
 
 @dataclass
