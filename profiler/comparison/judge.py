@@ -30,7 +30,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from profiler.comparison.result import Interval, Ratio, Speed, Verdict
-from profiler.comparison.student import NORMAL, adjusted, quantile, tail
 from profiler.results.statistics import block_medians
 from profiler.results.types import Latency
 
@@ -40,6 +39,7 @@ ALPHA = 0.01  # of the cells that are called slower or faster, no more than this
 # for a precise one, little beside the 10 and more rounds that a cell usually has.
 PRIOR = 4.0
 TINY = 1e-18  # the least variance, where all rounds are equal to the last digit
+NORMAL = 1e6  # degrees of freedom, from where on t is the normal distribution
 UNKNOWN = "one round each: how much rounds vary is unknown (measure.rounds=10 tells)"
 # Of 200 equal cells at most one is to be called slower or faster. Each is judged twice, by its typical and by its slow
 # calls, and looked at after every round: whoever stops when a difference shows will see chance ones, so stopping early
@@ -69,6 +69,8 @@ def judge(cells: Sequence[tuple[Latency, Latency]], floor: float, threshold: flo
     ratios = [after.median / before.median for before, after in cells]
     if not sum(freedom):
         return [Speed(ratio=ratio, reason=UNKNOWN) for ratio in ratios]
+    from scipy.special import stdtr, stdtrit
+
     pooled, speeds, chances = sum(squares) / sum(freedom), [], []
     for ratio, cell, own, own_freedom in zip(ratios, logs, squares, freedom, strict=True):
         moderated = (PRIOR * pooled + own) / (PRIOR + own_freedom)
@@ -77,17 +79,19 @@ def judge(cells: Sequence[tuple[Latency, Latency]], floor: float, threshold: flo
         # Degrees of freedom (Satterthwaite): only the part within runs is estimated, the floor is given.
         known = min(NORMAL, (PRIOR + own_freedom) * (variance / within) ** 2)
         error, shift = math.sqrt(variance), math.log(ratio)
-        half = error * quantile(known, 0.975)
-        least = error * quantile(known, 1.0 - ALPHA / 2.0 / len(cells))
-        chances.append(2.0 * tail(known, abs(shift) / error))
+        half = error * float(stdtrit(known, 0.975))
+        least = error * float(stdtrit(known, 1.0 - ALPHA / 2.0 / len(cells)))
+        chances.append(2.0 * float(stdtr(known, -abs(shift) / error)))
         ci = math.exp(shift - half), math.exp(shift + half)
         detectable = math.exp(max(math.log1p(threshold), least))
         verdict = word(ci, threshold)
         speeds.append(Speed(verdict=verdict, ratio=ratio, ci=ci, detectable=detectable, p=chances[-1]))
     if all(speed.verdict in ("same", "unclear") for speed in speeds):
-        return speeds  # nothing to correct
-    for sides, speed, p_adjusted in zip(cells, speeds, adjusted(chances), strict=True):
-        speed.p_adjusted = p_adjusted
+        return speeds  # nothing to correct; scipy.stats takes a second to import
+    from scipy.stats import false_discovery_control
+
+    for sides, speed, p_adjusted in zip(cells, speeds, false_discovery_control(chances), strict=True):
+        speed.p_adjusted = float(p_adjusted)
         if speed.verdict in ("slower", "faster"):
             before, after = (statistics.fmean(map(math.log, side.round_medians)) for side in sides)
             speed.reason = _doubt(speed, after - before, threshold)
@@ -136,7 +140,9 @@ class Shift:
         return cls(statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs)), len(logs) - 1)
 
     def ci(self, confidence: float = CONFIDENCE) -> Interval:
-        half = self.error * quantile(self.freedom, 0.5 + confidence / 2.0)
+        from scipy.special import stdtrit
+
+        half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0))
         return math.exp(self.value - half), math.exp(self.value + half)
 
     def ratio(self, threshold: float) -> Ratio:

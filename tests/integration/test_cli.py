@@ -23,6 +23,8 @@ from tests.unit.report.test_tables import absent, ok, results, unstable
 
 WAV2VEC2 = "facebook/wav2vec2-base-960h"
 HEAVY = ("torch", "torchaudio", "speechbrain", "transformers", "scipy", "matplotlib", "tensorboard", "pandas", "numpy")
+# `report` tells what a call costs over its length, `compare` asks scipy for its distributions.
+NEEDED = {"report": {"numpy"}, "compare": {"numpy", "scipy"}}
 NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
@@ -299,8 +301,8 @@ def test_nothing_heavy_is_imported_for_an_answer_in_text(arguments: list[str], l
     assert done.returncode == 0, done.stderr
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "profiler.cli" in imported
-    fits = {"numpy"} if arguments[0] == "report" else set()  # it tells what a call costs over its length
-    assert not {name for name in imported if name.split(".")[0] in set(HEAVY) - fits}
+    needed = NEEDED.get(arguments[0], set())
+    assert not {name for name in imported if name.split(".")[0] in set(HEAVY) - needed}
 
 
 def test_a_report_has_all_plots(tmp_path: Path) -> None:
