@@ -13,7 +13,6 @@ import ctypes
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,27 +87,8 @@ def device_of(model: Model) -> str:
     return first.device.type if first is not None else "cpu"
 
 
-def at_once(work: Callable[[], Result], other: Callable[[], Result], kind: Any) -> tuple[Result, Result]:
-    """Do both and give what they return, of this type: the other in a fork, unless this process has more threads.
-
-    What fails there is done again here, so that its error is one of this process.
-    """
-    if not hasattr(os, "fork") or threading.active_count() > 1:
-        return work(), other()
-    forked = _fork(other)
-    try:
-        mine = work()
-    finally:
-        failure, answer = _answer(*forked)
-    return mine, other() if failure else msgspec.msgpack.decode(answer, type=kind)
-
-
 def _forked(work: Callable[[], Any]) -> tuple[str, bytes]:
-    return _answer(*_fork(work))
-
-
-def _fork(work: Callable[[], Any]) -> tuple[int, int]:
-    """The child that does the work, and where its answer is read."""
+    """(why it failed, if it did; what it gave)."""
     sys.stdout.flush()
     sys.stderr.flush()
     read_end, write_end = os.pipe()
@@ -117,11 +97,6 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int]:
         os.close(read_end)
         _work_in_child(work, write_end)
     os.close(write_end)
-    return child, read_end
-
-
-def _answer(child: int, read_end: int) -> tuple[str, bytes]:
-    """(why it failed, if it did; what it gave)."""
     with os.fdopen(read_end, "rb") as pipe:
         sent = pipe.read()
     _, status = os.waitpid(child, 0)

@@ -9,9 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profiler.metrics import LATENCY, RTF, RTFX
-from profiler.processes import at_once
 from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtf, throughput, tradeoff, variants
-from profiler.report.plots.style import load_matplotlib
 from profiler.results.types import Results
 
 # In reading order, each with what it shows, for readers who do not see it.
@@ -29,16 +27,9 @@ PLOTS: dict[ModuleType, str] = {
 
 
 def draw_plots(results: Results, folder: Path) -> dict[Path, str]:
-    """Draw what the run has data for; each file without its suffix, and what it shows. Two processes take half each."""
-    load_matplotlib()
-    plots = list(PLOTS)
-    mine, others = at_once(
-        lambda: _draw(plots[::2], results, folder), lambda: _draw(plots[1::2], results, folder), dict[str, list[str]]
-    )
-    found = mine | others
-    return {folder / name: shows for plot, shows in PLOTS.items() for name in found[plot.__name__]}
-
-
-def _draw(plots: list[ModuleType], results: Results, folder: Path) -> dict[str, list[str]]:
-    """The names of each plot's files, without suffix."""
-    return {plot.__name__: list(dict.fromkeys(file.stem for file in plot.draw(results, folder))) for plot in plots}
+    """Draw what the run has data for; each file without its suffix, and what it shows."""
+    drawn = {}
+    for plot, shows in PLOTS.items():
+        for file in plot.draw(results, folder):
+            drawn[file.with_suffix("")] = shows
+    return drawn

@@ -25,7 +25,6 @@ PAPER = "#ffffff"
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and takes the reader's font
     "svg.hashsalt": "speech-profiler",  # the same results give the same file
-    "text.hinting": "none",  # takes a tenth of the time of a plot, and is not seen at this resolution
     "text.parse_math": False,  # a name with a dollar sign is a name
     "font.size": 10,
     "hatch.linewidth": 0.6,
@@ -45,13 +44,6 @@ LINE = 0.2
 EDGE = 0.12
 LEGEND_COLUMNS = 4
 TITLE_CHARACTERS, NOTE_CHARACTERS, LEGEND_CHARACTERS = 78, 96, 18
-
-
-def load_matplotlib() -> None:
-    """Before a fork, so that it is loaded once."""
-    import matplotlib.backends.backend_agg
-    import matplotlib.backends.backend_svg
-    import matplotlib.figure  # noqa: F401
 
 
 @contextmanager

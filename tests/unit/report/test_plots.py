@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,7 +21,7 @@ from profiler.report.plots import (
     variants,
 )
 from profiler.report.plots.inline import inline_svg
-from profiler.results.types import Phase, Results, StepFigures
+from profiler.results.types import Phase, StepFigures
 from tests.unit.report.runs import full
 from tests.unit.report.test_tables import absent, ok, results, unstable
 
@@ -126,26 +124,6 @@ def test_training_steps_have_a_bar_a_cell_made_of_their_phases(tmp_path: Path) -
 def test_where_there_is_nothing_to_draw_nothing_is_drawn(tmp_path: Path, cells: tuple[object, ...]) -> None:
     assert draw_plots(results(*cells), tmp_path) == {}  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("threads", [1, 2], ids=["two processes", "one"])
-@pytest.mark.parametrize("dies", [False, True], ids=["", "one of them dies"])
-def test_plots_are_drawn_by_two_processes_or_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, dies: bool
-) -> None:
-    parent, drawn_by, draw = os.getpid(), tmp_path / "pids", latency.draw
-
-    def noted(made: Results, folder: Path) -> list[Path]:
-        if dies and os.getpid() != parent:
-            os._exit(1)
-        drawn_by.write_text(str(os.getpid()))
-        return draw(made, folder)
-
-    monkeypatch.setattr(latency, "draw", noted)
-    monkeypatch.setattr(threading, "active_count", lambda: threads)
-    assert list(draw_plots(full(), tmp_path).values())[:2] == [PLOTS[rtf], PLOTS[latency]]
-    assert (tmp_path / "latency.png").is_file()
-    assert (drawn_by.read_text() == str(parent)) is (threads > 1 or dies)
 
 
 def test_a_plot_of_very_many_curves_shows_some_of_them(tmp_path: Path) -> None:
