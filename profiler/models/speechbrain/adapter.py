@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import ModelError, UserError
+from profiler.errors import ModelError
 from profiler.hyperyaml.evaluate import load_checked
+from profiler.hyperyaml.mistakes import RecipeError
 from profiler.hyperyaml.read import read_text
 from profiler.models.formats import HUB_ID, Folder
 from profiler.models.model import Model, ModelRequest, refuse_longer
@@ -98,7 +99,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
             pretrainer.collect_files(default_source=source, **how, **network)
             pretrainer.load_collected()
             interface = _interface(request, hparams, request.device)
-        except (UserError, MemoryError):
+        except MemoryError:
             raise
         except Exception as error:  # a description may call any library, each with errors of its own
             raise _refusal("load", source, request, error) from error
@@ -114,7 +115,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         try:
             hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
             interface = _interface(request, hparams, "meta" if torch.empty(0).is_meta else request.device)
-        except (UserError, MemoryError):
+        except MemoryError:
             raise
         except Exception as error:
             raise _refusal("build", str(folder), request, error) from error
@@ -134,7 +135,7 @@ def _interface_class(name: str) -> Any:
 
 def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:
     """Why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
-    text = reason(error)
+    text = "; ".join(map(str, error.mistakes)) if isinstance(error, RecipeError) else reason(error)
     missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
     if missing:
         return _no_such(source, request.type, f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`")
