@@ -14,7 +14,8 @@ def reason(error: Exception) -> str:
     if "ignore_mismatched_sizes" in str(error):  # transformers: "look at the above report", which is not shown
         return OTHER_SIZES
     # The first argument, because the text of a KeyError is its argument in quotes; of an OSError it is a number.
-    text = str(error.args[0] if error.args and not isinstance(error, OSError) else error)
+    first = error.args[0] if error.args and not isinstance(error, OSError) else None
+    text = str(error if first is None else first)  # None: of YAML, which has what was being read first
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return name

@@ -197,6 +197,8 @@ def test_nothing_is_written_or_told_of_what_lies_outside(
     said = capsys.readouterr()
     assert SECRET not in said.out + said.err
     assert len(said.err) < 2000
+    if name.startswith("a variant "):
+        assert "cells.0.variant" in said.err
     packed = folder / "out" / "x.zip"
     if packed.is_file():
         with zipfile.ZipFile(packed) as archive:
