@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from profiler.accuracy.normalise import made_by, normaliser
+from profiler.accuracy.normalise import NORMALISATIONS, made_by, normaliser
 from profiler.accuracy.transcripts import Transcript, read
 from profiler.errors import UserError
 from profiler.results.types import Accuracy, Bootstrap, ErrorRate, LeftOut, RateDifference, Results
@@ -179,6 +179,8 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
     scores: dict[str, Score] = {}
     for record in kept:
         chosen, seed = normalise or record.normalisation, record.bootstrap.seed
+        if chosen not in NORMALISATIONS:
+            raise UserError(f"{folder} was scored with a normalisation not known here; choose one with --normalise.")
         found = score(read(inside(folder, str(record.transcripts))).values(), chosen)
         put_rates(record, found, chosen, seed)
         if found:

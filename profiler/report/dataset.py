@@ -193,9 +193,10 @@ def _accuracy_remarks(found: list[Accuracy]) -> list[str]:
     remarks = []
     for normalisation in dict.fromkeys(record.normalisation for record in found if record.wer):
         first = next(record for record in found if record.wer and record.normalisation == normalisation)
+        how = SENTENCES.get(normalisation, "not known here")
         by = ", ".join(part for part in (first.scorer, first.normaliser) if part)
         remarks.append(
-            f"Texts normalised: {normalisation} ({SENTENCES[normalisation]}). Scored by {by}. In brackets: 95 % of "
+            f"Texts normalised: {normalisation} ({how}). Scored by {by}. In brackets: 95 % of "
             f"{first.bootstrap.resamples:,} sets of utterances drawn anew from this one."
         )
     if any(record.difference for record in found):
@@ -207,7 +208,7 @@ def _accuracy_remarks(found: list[Accuracy]) -> list[str]:
         whose = f"{record.variant}, " if several else ""
         if record.wer is None and record.reason and wer_text(record) != record.reason:
             remarks.append(f"- {whose}no error rate: {record.reason}")
-        if record.wer is not None and record.wer.value == 0:
+        if record.wer is not None and record.wer.value == 0 and record.utterances > 0:
             most = 1.0 - 0.05 ** (1.0 / record.utterances)
             remarks.append(
                 f"- {whose}no error was seen, which the interval cannot see beyond; with 95 % confidence at most "

@@ -404,8 +404,8 @@ class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
     variant: FileName
-    seconds: float
-    batch_size: int
+    seconds: float = Field(gt=0)
+    batch_size: int = Field(gt=0)
     status: Literal["ok", "skipped", "failed"]
     reason: str | None = None
     timed_region: str | None = None

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -53,7 +54,7 @@ NAMES = (
 )
 TEXTS = (*NAMES, "<script>alert(1)</script>", "=1+1", "$\\frac{$", "{{7*7}}", "%s%n", "a|b\nc", "\u202e", "x" * 100_000)
 NUMBERS = (0, -1, 1, 1e-300, 1e300, -1e300, 10**30, 2**63, 0.1, 1e18)
-ODD = (None, True, [], {}, [[]], {"a": {}}, [None], "text", *NUMBERS)
+ODD: tuple[Any, ...] = (None, True, [], {}, [[]], {"a": {}}, [None], "text", *NUMBERS)
 RAW = (
     b"",
     b"[" * 100_000,
@@ -69,11 +70,15 @@ RAW = (
 
 @dataclass
 class Found:
-    """What a run of the fuzzer saw."""
+    """What a run of the fuzzer saw; problems are printed at once."""
 
     exits: Counter[tuple[str, int]] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     longest_s: float = 0.0
+
+    def add(self, problem: str) -> None:
+        self.problems.append(problem)
+        print(problem, flush=True)
 
 
 def seeds() -> list[dict[str, Any]]:
@@ -110,13 +115,13 @@ def mutated(chance: random.Random, seeds: list[dict[str, Any]]) -> bytes:
         holder, key = _place(chance, data)
         value = holder[key]
         kind = chance.random()
-        if kind < 0.15 and isinstance(holder, dict):
+        if kind < 0.1 and isinstance(holder, dict):
             del holder[key]
-        elif kind < 0.45 and isinstance(value, str):
+        elif kind < 0.9 and isinstance(value, str):
             holder[key] = chance.choice(TEXTS)
-        elif kind < 0.7 and isinstance(value, int | float):
+        elif kind < 0.9 and isinstance(value, int | float):  # of the right type most often, to get past the reading
             holder[key] = chance.choice(NUMBERS)
-        elif kind < 0.8 and isinstance(value, list):
+        elif kind < 0.9 and isinstance(value, list):
             holder[key] = chance.choice(([], value * 3, value[:1], [*value, None]))
         else:
             holder[key] = chance.choice((*ODD, *TEXTS))
@@ -174,6 +179,8 @@ def lay_out(folder: Path, content: bytes, whole: bytes) -> None:
     for place, text in (("logs/r/20260101-000000-aaaa", content), ("other", whole)):
         (folder / place).mkdir(parents=True, exist_ok=True)
         (folder / place / "results.json").write_bytes(text)
+    for made in (folder / "out").glob("*"):
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
     (folder / "out").mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / "given.zip", "w") as archive:
         archive.writestr("run/results.json", content)
@@ -203,7 +210,7 @@ def fuzz(count: int, seed: int, folder: Path, commands: int = len(COMMANDS)) -> 
             for command in chance.sample(COMMANDS, commands):
                 _one(command, here, number, found)
             if outside(here) != before:
-                found.problems.append(f"seed {number}: wrote {sorted(outside(here) - before)[:3]}")
+                found.add(f"seed {number}: wrote {sorted(outside(here) - before)[:3]}")
                 before = outside(here)
     finally:
         os.chdir(cwd)
@@ -220,13 +227,13 @@ def _one(command: str, folder: Path, number: int, found: Found) -> None:
             said.flush()
         found.exits[command, code] += 1
         if code not in EXITS:
-            found.problems.append(f"seed {number}, {command}: exit {code}")
+            found.add(f"seed {number}, {command}: exit {code}")
     except Hang:
-        found.problems.append(f"seed {number}, {command}: more than {HANG_S:g} s of CPU")
+        found.add(f"seed {number}, {command}: more than {HANG_S:g} s of CPU")
     except (Exception, SystemExit):
         *_, last = traceback.format_exc().strip().splitlines()
         place = [line.strip() for line in traceback.format_exc().splitlines() if "/profiler/" in line]
-        found.problems.append(f"seed {number}, {command}: {last[:200]} {place[-1:]}")
+        found.add(f"seed {number}, {command}: {last[:200]} {place[-1:]}")
     found.longest_s = max(found.longest_s, time.process_time() - start)
 
 
@@ -237,8 +244,6 @@ def run() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="speech-profiler-fuzz-") as folder:
         found = fuzz(given.count, given.seed, Path(folder))
-    for problem in found.problems:
-        print(problem)
     for (command, code), times in sorted(found.exits.items()):
         print(f"{command}: exit {code}, {times} times")
     print(f"{given.count} files, {len(found.problems)} problems, longest command {found.longest_s:.1f} s of CPU")

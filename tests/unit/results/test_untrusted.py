@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,11 +64,12 @@ def test_files_are_read_up_to_a_limit(tmp_path: Path) -> None:
 def test_a_million_wrong_entries_are_one_message(tmp_path: Path) -> None:
     """Of each kind: cells, samples, keys."""
     good = json.loads(saved(tmp_path, make(Made())).read_text())
-    for wrong in (
+    cases: list[dict[str, Any]] = [
         {"cells": [{}] * 300_000},
         {"cells": [good["cells"][0] | {"latency_s": good["cells"][0]["latency_s"] | {"samples": ["a"] * 300_000}}]},
         {"cells": [good["cells"][0] | {"work_s": dict.fromkeys(map(str, range(300_000)), "a")}]},
-    ):
+    ]
+    for wrong in cases:
         (tmp_path / "results.json").write_text(json.dumps(good | wrong))
         with pytest.raises(UserError, match=r"damaged at cells") as error:
             read_results(tmp_path)
