@@ -61,5 +61,5 @@ def _short(labels: list[str], asked: HistoryQuery) -> list[str]:
     if asked.by == "commit":
         return labels
     shorter = [label[5:] if len({label[:4] for label in labels}) == 1 else label for label in labels]
-    days = [label.split()[0] for label in shorter]
+    days = [label.partition(" ")[0] for label in shorter]
     return days if len(set(days)) == len(days) else shorter
