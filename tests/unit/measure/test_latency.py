@@ -148,9 +148,9 @@ def busy(seconds: float) -> None:
 
 
 def test_a_call_that_works_uses_cpu_time_for_all_of_it() -> None:
-    timing = time_calls(lambda value: busy(0.002), "WA", Device("cpu"), RoundSize(warmup=1, max_calls=40))
-    assert all(cpu >= 0.002 for cpu in timing.cpu)
-    assert min(timing.cpu) == pytest.approx(0.002, rel=0.2)
+    timing = time_calls(lambda value: busy(0.001), "WA", Device("cpu"), RoundSize(warmup=1, max_calls=200))
+    assert all(cpu >= 0.001 for cpu in timing.cpu)
+    assert min(timing.cpu) == pytest.approx(0.001, rel=0.2)
     # Other processes may stretch the wall time of most calls: of the quickest it is what was used.
     best = min(range(len(timing.samples)), key=lambda number: timing.samples[number])
     assert timing.cpu[best] / timing.samples[best] > 0.5

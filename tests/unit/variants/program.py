@@ -93,19 +93,26 @@ def try_variant(model: Model, source: str, variant: Variant, value: Any, before:
     else:
         answer["tasks"] = len(list(Path("/proc/self/task").iterdir()))
         after = before.with_name("after")
-        answer["ended"] = in_fork(lambda: run_in_cell(model, value, after))
+        answer["ended"] = in_fork(lambda: run_in_cell(model, value))
+        in_fork(lambda: save_on_two_threads(model, value, after))
         answer["difference"] = difference(load_outputs(before), load_outputs(after)).model_dump()
     print(json.dumps(answer), flush=True)
 
 
-def run_in_cell(model: Model, value: Any, output: Path) -> None:
-    """The output is of the same process: on another number of threads all that is compiled would be compiled anew."""
+def run_in_cell(model: Model, value: Any) -> None:
     import torch
 
     torch.set_num_threads(2)
     with torch.no_grad():
         for _ in range(2):
             model.run(value)
+
+
+def save_on_two_threads(model: Model, value: Any, output: Path) -> None:
+    """As in the cell: for another number of threads everything would be compiled anew."""
+    import torch
+
+    torch.set_num_threads(2)
     save_outputs(model, value, output)
 
 
