@@ -47,7 +47,10 @@ def load_checked(path: Path, overrides: dict[str, Any], trust: bool) -> dict[str
 def compute(call: Call, trust: bool) -> Any:
     """The value of a call that stands where plain text is expected: of Python's own functions only."""
     if trust or is_pure(call):
-        return evaluate(call, trust)
+        try:
+            return evaluate(call, trust)
+        except Exception as error:  # whatever the function raises
+            raise Unresolved(f"`{call}`: {type(error).__name__}: {error}", call.line) from None
     raise Unresolved(f"`{call}` is no plain value", call.line)
 
 

@@ -6,6 +6,7 @@ Works on nodes, before anything is constructed, so that reading runs none of its
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
@@ -62,7 +63,9 @@ def read_outline(text: str, file: str, yaml: YAML | None = None) -> Outline:
     outline = Outline(unreadable=True)
     try:
         refuse_depth(text)
-        root = (yaml or YAML(typ="safe", pure=True)).compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an anchor that is used twice, which YAML allows
+            root = (yaml or YAML(typ="safe", pure=True)).compose(text)
     except MarkedYAMLError as error:
         lines = text.splitlines()
         mark = error.problem_mark or error.context_mark

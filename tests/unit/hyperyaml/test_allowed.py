@@ -188,6 +188,7 @@ def test_overrides_reach_into_what_a_tag_is_given(tmp_path: Path) -> None:
         ("a: 1\n", {"b": 2}, "there is no `b` to override"),
         ("a: 1\nb: {c: {trust_remote_code: true}}\n", {}, "h.yaml:2: b.c.trust_remote_code"),
         ("a: !ref <b> / 0\nb: 1\n", {}, "divides by zero"),
+        ("a: !apply:len [1]\nb: !ref x-<a>\n", {}, "h.yaml:1: cannot be resolved: `!apply:len`: TypeError"),
     ],
 )
 def test_a_mistake_in_a_description_has_its_line(

@@ -91,6 +91,11 @@ def test_a_character_that_yaml_does_not_allow_is_a_mistake() -> None:
     assert "broken YAML" in read_outline("a: \x01\n", "r.yaml").mistakes[0].message
 
 
+def test_an_anchor_that_is_used_twice_is_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    assert read_outline("a: &x 1\nb: &x 2\nc: *x\n", "r.yaml").mistakes == []
+    assert not recwarn.list
+
+
 def test_names_that_references_use_are_found() -> None:
     text = "a: !ref <lengths>\nb: !ref <n> * 2 + <m[k]>\nc: !copy <d.e>\nf: <plain>\n"
     assert read_outline(text, "r.yaml").referenced == {"lengths", "n", "m", "d"}
