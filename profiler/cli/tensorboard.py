@@ -7,12 +7,16 @@ For example: profile.py tensorboard --logdir logs --port 6007
 from __future__ import annotations
 
 import argparse
-import contextlib
+import errno
 import logging
+import multiprocessing
 import os
+import signal
+import socket
 import sys
-import threading
+import tempfile
 import warnings
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from profiler.cli.options import add_logdir
@@ -22,6 +26,7 @@ from profiler.tensorboard_plugin.folder import LogFolder
 PLUGIN = "speech_profile"
 FIRST_PORT = 6006
 PORTS = 65_535
+STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +40,33 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"There is no log folder {arguments.logdir}. `python profile.py RECIPE` makes one.")
     if arguments.port is not None and not 1 <= arguments.port <= PORTS:
         raise UserError(f"--port {arguments.port}: a port is a number from 1 to {PORTS}.")
-    address = _serve(arguments.logdir, arguments.host, arguments.port)
-    print(f"{address}#{PLUGIN}", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        print(f"{_contents(arguments.logdir)} in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr)
-        threading.Event().wait()
-    return 0
+    _check_free(arguments.host, arguments.port)
+    # Processes of other plugins inherit it, and do not end with a traceback at Ctrl-C: we end them. The tracker of
+    # multiprocessing is started first, because its start unblocks the signals.
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+    with tempfile.TemporaryDirectory(prefix="speech-profiler-", ignore_cleanup_errors=True) as temporary:
+        tempfile.tempdir = temporary  # what other plugins leave there goes with it
+        print(f"{_serve(arguments.logdir, arguments.host, arguments.port)}#{PLUGIN}", flush=True)
+        print(f"{_contents(arguments.logdir)} in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr, flush=True)
+        signal.sigwait(STOP)
+        for child in multiprocessing.active_children():
+            child.kill()
+    os._exit(0)  # threads of other plugins may wait for ever for a trace that could not be read
+
+
+def _check_free(host: str, port: int | None) -> None:
+    """Before anything is started, so that a mistake ends the command at once."""
+    try:
+        socket.create_server((host, port or 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"Port {port} is in use. Choose another with --port; without it a free one is taken."
+            ) from None
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address, which is ours
+        raise UserError(f"Cannot serve at {host}: {reason}.") from None
 
 
 def _contents(logdir: Path) -> str:
@@ -67,7 +93,5 @@ def _serve(logdir: Path, host: str, port: int | None) -> str:
     server.configure([*flags, "--port", str(port)] if port else flags)
     try:
         return str(server.launch())
-    except program.TensorBoardPortInUseError:
-        raise UserError(f"Port {port} is in use. Choose another with --port; without it a free one is taken.") from None
-    except (program.TensorBoardServerException, OSError) as error:
-        raise UserError(f"Cannot serve at {host}: {getattr(error, 'msg', None) or error}.") from None
+    except program.TensorBoardServerException as error:
+        raise UserError(f"Cannot serve: {error.msg}.") from None

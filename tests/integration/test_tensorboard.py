@@ -169,7 +169,7 @@ def test_a_port_that_is_busy(server: Server, logdir: Path, tmp_path: Path) -> No
             address = urllib.parse.urlsplit(process.stdout.readline())
             assert address.port != 6006
             assert process.stderr.readline() == f"1 folder of traces in {tmp_path}. Stop with Ctrl-C.\n"
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal; the other plugin cannot read the trace
             assert process.wait(30) == 0
             assert process.stderr.read() == ""
         finally:
