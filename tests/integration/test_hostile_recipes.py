@@ -437,6 +437,7 @@ def test_a_refusal_names_line_and_call_and_the_way_out(tmp_path: Path) -> None:
 def test_with_trust_the_payloads_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In forks, because they do as they please."""
     ensure_torchaudio()
+    import torch
     from transformers import dynamic_module_utils
 
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
@@ -447,6 +448,8 @@ def test_with_trust_the_payloads_work(tmp_path: Path, monkeypatch: pytest.Monkey
         folder.mkdir()
         child = os.fork()
         if child == 0:
+            torch.set_num_threads(1)  # threads of this process that other tests have started are not in a fork
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has a handler of its own
             signal.alarm(60)
             os.environ.pop("TORCH_FORCE_WEIGHTS_ONLY_LOAD", None)  # as a process has it that was told to trust
             with contextlib.suppress(BaseException):
