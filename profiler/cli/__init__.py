@@ -29,7 +29,6 @@ COMMANDS = {
     "doctor": "say whether this machine is fit for measuring; keep its noise floor for compare",
     "tensorboard": "open the log folder in TensorBoard",
 }
-RUN_HELP = "run a recipe (the default: `profile.py RECIPE ...`)"
 
 DESCRIPTION = """Real-time factor, peak memory and traces of a speech model, over a grid of durations and batch sizes.
 

@@ -1,4 +1,4 @@
-"""Rounds of equal runs -> how noisy the machine is, and the smallest change that can be seen between two runs.
+"""Rounds of equal runs -> how much the machine varies, and the smallest change that can be seen between two runs.
 
 All on the log scale: y[r, i] is the log of the median of round i of run r. The figure of a run is the median of its
 rounds. What is given are estimates from a short trial, on the careful side.

@@ -49,7 +49,7 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
 
 
 def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> list[str]:
-    """What will make figures doubtful, as far as it shows already."""
+    """What will make figures unstable, as far as it shows already."""
     found = []
     load, cores = environment.load, environment.cores
     if load and cores and load[0] > BUSY * cores:

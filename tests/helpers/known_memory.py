@@ -70,7 +70,7 @@ class InThreads(torch.nn.Module):
     peak = 70 * MB
 
     def forward(self, value: Any) -> Any:
-        meet = threading.Barrier(2)
+        meet = threading.Barrier(2, timeout=60)  # where one fails, the other does not wait for ever
 
         def work(_: int) -> None:
             held = tensor(30)
