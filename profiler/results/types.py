@@ -59,6 +59,16 @@ class Run(Record):
     sides: Sides | None = None  # of an A/B run
     notes: list[str] = Field(default_factory=list)
 
+    @field_validator("resolved")
+    @classmethod
+    def _check_settings(cls, resolved: dict[str, Any]) -> dict[str, Any]:
+        """The recipe is the user's own, but reports write some of its settings out."""
+        measure = resolved.get("measure", {})
+        numbers = ("rounds", "warmup", "min_calls", "width", "budget")
+        if not isinstance(measure, dict) or not all(isinstance(measure.get(name, 0), int | float) for name in numbers):
+            raise ValueError("its section `measure` is not one of a recipe")
+        return resolved
+
 
 class Sides(Record):
     """What an A/B run compares: variants that took turns."""

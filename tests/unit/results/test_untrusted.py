@@ -13,7 +13,7 @@ from profiler.errors import UserError
 from profiler.results import untrusted
 from profiler.results.damaged import read_as_much
 from profiler.results.store import ResultsFile, read_results, write_atomically
-from profiler.results.types import CellResult, Results
+from profiler.results.types import CellResult, Results, Run
 from profiler.results.untrusted import inside, parse_json, read_bytes
 from tests.helpers.synthetic import Made, make
 
@@ -92,6 +92,21 @@ def test_texts_and_numbers_have_limits() -> None:
     for wrong in ({"reason": "x" * 2_000_000}, {"rtf": float("inf")}, {"seconds": float("nan")}):
         with pytest.raises(ValueError, match="1 validation error"):
             CellResult.model_validate({"variant": "a", "seconds": 1, "batch_size": 1, "status": "ok"} | wrong)
+
+
+@pytest.mark.parametrize("measure", ["fast", {"rounds": "many"}, {"width": None}])
+def test_settings_that_reports_write_out_are_checked(measure: object) -> None:
+    with pytest.raises(ValueError, match="measure"):
+        Run.model_validate(
+            {
+                "id": "a",
+                "recipe": "r",
+                "recipe_sha256": "",
+                "command": "",
+                "started": "",
+                "resolved": {"measure": measure},
+            }
+        )
 
 
 def test_links_do_not_lead_out_when_read(tmp_path: Path) -> None:
