@@ -82,8 +82,8 @@ def judge(cells: Sequence[tuple[Latency, Latency]], floor: float, threshold: flo
         half = error * float(stdtrit(known, 0.975))
         least = error * float(stdtrit(known, 1.0 - ALPHA / 2.0 / len(cells)))
         chances.append(2.0 * float(stdtr(known, -abs(shift) / error)))
-        ci = math.exp(shift - half), math.exp(shift + half)
-        detectable = math.exp(max(math.log1p(threshold), least))
+        ci = _exp(shift - half), _exp(shift + half)
+        detectable = _exp(max(math.log1p(threshold), least))
         verdict = word(ci, threshold)
         speeds.append(Speed(verdict=verdict, ratio=ratio, ci=ci, detectable=detectable, p=chances[-1]))
     if all(speed.verdict in ("same", "unclear") for speed in speeds):
@@ -110,6 +110,11 @@ def mean_speed(speeds: Sequence[Speed], threshold: float = THRESHOLD) -> Speed:
     small = verdict in ("slower", "faster") and _is_small(ratio, threshold)
     confidence = min(speed.confidence for speed in speeds if speed.ci is not None)
     return Speed(verdict="unclear" if small else verdict, ratio=ratio, ci=(low, high), confidence=confidence)
+
+
+def _exp(log: float) -> float:
+    """A ratio from its log; one that no number can hold is the largest or smallest that there is."""
+    return math.exp(min(max(log, -700.0), 700.0))
 
 
 def _doubt(speed: Speed, mean_shift: float, threshold: float) -> str:
@@ -143,14 +148,14 @@ class Shift:
         from scipy.special import stdtrit
 
         half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0))
-        return math.exp(self.value - half), math.exp(self.value + half)
+        return _exp(self.value - half), _exp(self.value + half)
 
     def ratio(self, threshold: float) -> Ratio:
         low, high = self.ci()
         detectable = max(1.0 + threshold, math.sqrt(high / low))
         return Ratio(
             verdict=word((low, high), threshold),
-            ratio=math.exp(self.value),
+            ratio=_exp(self.value),
             ci=(low, high),
             confidence=CONFIDENCE,
             detectable=detectable,

@@ -75,7 +75,7 @@ class Sides(Record):
 
     about: dict[str, str]  # A and B, as they were given
     pairs: list[tuple[FileName, FileName]]  # variants of A and of B
-    threshold: float  # smaller changes are of no interest
+    threshold: float = Field(ge=0)  # smaller changes are of no interest
 
 
 class ComponentCounts(Record):

@@ -47,6 +47,13 @@ def test_the_interval_decides_the_word(ci: tuple[float, float], expected: str) -
     assert word(ci, 0.02) == expected
 
 
+def test_figures_that_nobody_measured_have_a_verdict_too() -> None:
+    """Results of others may hold anything: e^700 is the largest ratio that is written."""
+    (speed,) = judge([(rounds(1e-300, 1e300), rounds(1.0, 1e-300))], 0.01)
+    assert speed.verdict == "unclear"
+    assert speed.ci == pytest.approx((math.exp(-700), math.exp(700)))
+
+
 def test_a_wider_threshold_makes_more_of_them_same() -> None:
     assert word((0.95, 1.05), 0.02) == "unclear"
     assert word((0.953, 1.05), 0.05) == "same"
