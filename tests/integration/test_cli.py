@@ -270,7 +270,7 @@ LIGHT = [
     ["--version"],
     ["ls"],
     ["cp", "wav2vec2", "{folder}/mine.yaml", "--force"],
-    ["show", "recipes/wav2vec2.yaml"],
+    ["show", "recipes/wav2vec2.yaml", "--logdir", "{folder}/logs"],
     ["show", "recipes/crdnn.yaml", "--json", "--no-counts"],
     ["report", "latest", "--logdir", "{folder}/logs"],
     ["history", "r", "--logdir", "{folder}/logs", "--output", "{folder}/history"],
