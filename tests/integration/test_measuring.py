@@ -101,7 +101,7 @@ def test_a_run_goes_on_with_an_unstable_cell_and_says_when_its_time_is_spent(tmp
 def test_a_run_ends_once_every_cell_is_as_narrow_as_wanted_and_it_has_lasted_long_enough(tmp_path: Path) -> None:
     """The time for one cell is half a second; a run of one lasts as long as one of six."""
     more = "measure: {rounds: 6, warmup: 1, budget: 0.5, width: 0.9}\n"
-    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.01}", "[0.1]", "[1]", more)
+    recipe = program.module_recipe(tmp_path, "Sleeper", "{fixed: 0.04}", "[0.1]", "[1]", more)
     done = program.run(recipe, "--trust", "--logdir", tmp_path)
     results = program.results_in(tmp_path)
     (cell,) = results["cells"]
