@@ -132,7 +132,8 @@ APPLY = f"!apply:os.system [{TOUCH}]"
 PYTHON = f"!!python/object/apply:os.system [{TOUCH}]"
 NAMED = f"!name:os.system {{command: {TOUCH}}}"
 EXEC = "!apply:builtins.exec [\"open('{canary}', 'w')\"]"
-EVIL = (("evil/custom.py", EVIL_PY), ("evil/hyperparams.yaml", SPEECHBRAIN))
+NOTHING = "modules: {}\npretrainer: !new:speechbrain.utils.parameter_transfer.Pretrainer\n"
+EVIL = (("evil/custom.py", EVIL_PY), ("evil/hyperparams.yaml", NOTHING))
 AUTO_MAP = {"model_type": "evil", "auto_map": {"AutoConfig": "evil.EvilConfig", "AutoModel": "evil.EvilModel"}}
 REMOTE = (("model/config.json", json.dumps(AUTO_MAP)), ("model/evil.py", EVIL_PY), ("model/pytorch_model.bin", "x"))
 WAV2VEC2 = {"model_type": "wav2vec2", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -199,7 +200,11 @@ CASES = [
         "{class_reference: custom.CustomInterface, pretrained_model_name_or_path: BASE/evil}",
         files=EVIL,
     ),
-    in_value("foreign class", "!apply:speechbrain.inference.interfaces.foreign_class [BASE/evil]", files=EVIL),
+    in_value(
+        "foreign class",
+        "!apply:speechbrain.inference.interfaces.foreign_class {source: BASE/evil, savedir: BASE/saved}",
+        files=EVIL,
+    ),
     in_value(
         "torch.hub",
         "!apply:torch.hub.load {repo_or_dir: BASE/evil, model: x, source: local}",
@@ -218,7 +223,9 @@ CASES = [
     in_overrides("argument, tuple", f'"(!!python/object/apply:os.system [{TOUCH}])"', with_trust=False),
     in_overrides("argument, tuple of references", "!ref <a><b>", top=REFERENCES, with_trust=False),
     in_overrides(
-        "argument, foreign class", "!apply:speechbrain.inference.interfaces.foreign_class [BASE/evil]", files=EVIL
+        "argument, foreign class",
+        "!apply:speechbrain.inference.interfaces.foreign_class {source: BASE/evil, savedir: BASE/saved}",
+        files=EVIL,
     ),
     in_overrides(
         "a function that a container calls",
@@ -273,7 +280,7 @@ CASES = [
     in_folder("hyperparams.yaml, tuple of references", f"{REFERENCES}boom: !ref <a><b>", with_trust=False),
     in_folder(
         "hyperparams.yaml, foreign class",
-        "boom: !apply:speechbrain.inference.interfaces.foreign_class [BASE/evil]",
+        "boom: !apply:speechbrain.inference.interfaces.foreign_class {source: BASE/evil, savedir: BASE/saved}",
         files=EVIL,
     ),
     in_folder(
@@ -450,7 +457,7 @@ def test_with_trust_the_payloads_work(tmp_path: Path, monkeypatch: pytest.Monkey
         if child == 0:
             torch.set_num_threads(1)  # threads of this process that other tests have started are not in a fork
             signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has a handler of its own
-            signal.alarm(60)
+            signal.alarm(150)
             os.environ.pop("TORCH_FORCE_WEIGHTS_ONLY_LOAD", None)  # as a process has it that was told to trust
             with contextlib.suppress(BaseException):
                 attempt(case, folder, canary, trust=True)
