@@ -124,7 +124,7 @@ def _type(prop: dict[str, Any]) -> str:
     names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
     name = names.get(prop.get("type", ""), {"object": "mapping", "null": "null"}.get(prop.get("type", ""), "anything"))
     limits = {"exclusiveMinimum": "> {}", "minimum": ">= {}", "exclusiveMaximum": "< {}", "maximum": "<= {}"}
-    said = [text.format(prop[key]) for key, text in limits.items() if key in prop]
+    said = [text.format(f"{prop[key]:.12g}") for key, text in limits.items() if key in prop]
     return f"{name} {', '.join(said)}".strip()
 
 
