@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from profiler.recipe import schema
 from profiler.results import types
+from profiler.results.untrusted import LONGEST_TEXT
 
 HERE = Path(__file__).resolve().parent
 RECIPE_FILE, SCHEMA_FILE = "recipe-reference.md", "results.schema.json"
@@ -137,7 +138,7 @@ def _yaml(value: Any) -> str:
 
 def results_schema() -> dict[str, Any]:
     """JSON Schema of what this version writes: every key of every object, but for the user's own recipe."""
-    whole = types.Results.model_json_schema(by_alias=True)
+    whole = _alike(types.Results.model_json_schema(by_alias=True))
     for found in (whole, *whole["$defs"].values()):
         for prop in found["properties"].values():
             prop.pop("title", None)  # the key again, in capitals
@@ -154,6 +155,20 @@ def results_schema() -> dict[str, Any]:
     whole["required"] = ["schema", *whole["required"]]
     head = {"$schema": DIALECT, "title": "results.json of the speech profiler"}
     return head | {key: value for key, value in whole.items() if key != "title"}
+
+
+def _alike(found: Any) -> Any:
+    """As every version of pydantic writes it: newer ones add the limit of all texts to each, and what goes without
+    saying."""
+    if isinstance(found, list):
+        return [_alike(each) for each in found]
+    if isinstance(found, float) and found.is_integer():
+        return int(found)
+    if not isinstance(found, dict):
+        return found
+    kept = {key: _alike(value) for key, value in found.items() if (key, value) != ("maxLength", LONGEST_TEXT)}
+    implied: dict[str, Any] = {"propertyNames": {}, "additionalProperties": True}
+    return {key: value for key, value in kept.items() if key not in implied or value != implied[key]}
 
 
 def _describe(found: dict[str, Any], kind: type[BaseModel]) -> None:
