@@ -61,8 +61,10 @@ class LocalPaths:
             words = run.command.split()
         for word in (*words, run.recipe if run.recipe in run.command else ""):
             yield from (word, word.partition("=")[2])
-        if not self._sides:
+        if run.sides is None:
             yield from _strings(run.resolved)
+        else:
+            yield from (word for about in run.sides.about.values() for word in about.split())
 
     def text(self, text: str) -> str:
         return self._pattern.sub(self._name, text) if "/" in text else text
