@@ -25,6 +25,7 @@ PART = r"[^\s/'\"`,;:()<>|\[\]{}\\=]+"
 INSTALLED = rf"(?:/{PART})+/(?:site|dist)-packages"
 STANDARD = rf"(?:/{PART})+/lib/python3\.\d+"
 BEFORE = r"(?<![\w.~/<}-])"
+EVERYWHERE = ("/", "/usr", "/usr/local")  # they tell nothing about a machine
 END = r"(?![\w-]|\.\w)"
 
 
@@ -37,18 +38,18 @@ class LocalPaths:
             sys.base_prefix: "{python}",
             sys.prefix: "{python}",
             tempfile.gettempdir(): "{tmp}",
-            str(Path.home()): "~",
+            os.path.expanduser("~"): "~",  # noqa: PTH111 - where there is no home, pathlib raises
             str(ROOT): "{profiler}",
-            str(Path.cwd()): ".",
+            _here(): ".",
             sysconfig.get_path("stdlib"): "{python}",
             sysconfig.get_path("purelib"): "{site-packages}",
             sysconfig.get_path("platlib"): "{site-packages}",
         }
         if run.recipe in run.command:  # else it is a shipped one, known by its name
-            short[str(Path(run.recipe).absolute().parent)] = "{recipe folder}"
-        short[str(folder.absolute())] = "{run}"
-        short |= {os.path.realpath(path): name for path, name in short.items()}
-        self._short = {path: name for path, name in short.items() if path.startswith("/") and path.strip("/")}
+            short[os.path.join(_here(), Path(run.recipe).parent)] = "{recipe folder}"  # noqa: PTH118
+        short[os.path.join(_here(), folder)] = "{run}"  # noqa: PTH118
+        short = {path: name for path, name in short.items() if path.startswith("/") and path not in EVERYWHERE}
+        self._short = short | {os.path.realpath(path): name for path, name in short.items()}
         typed = {path for text in self._typed(run) for path in (text.rstrip("/"),) if path.startswith("/") and path}
         known = [*_longest_first(typed), f"(?P<installed>{INSTALLED})", f"(?P<standard>{STANDARD})"]
         pattern = "|".join([*known, *_longest_first(self._short)])
@@ -87,6 +88,13 @@ class LocalPaths:
         typed = ("command",) if self._sides else ("command", "resolved")
         run = self.value(data["run"]) | {name: data["run"][name] for name in typed}
         return {key: run if key == "run" else self.value(value) for key, value in data.items()}
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed
+        return ""
 
 
 def _longest_first(paths: Any) -> list[str]:

@@ -43,6 +43,15 @@ def test_folders_get_short_names(home: Path) -> None:
         assert short.text(given) == wanted
 
 
+def test_a_process_without_a_home_and_a_folder_writes_results_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    gone = home / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert paths("").text(f"{home}/a /usr/bin/ffmpeg") == f"{home}/a /usr/bin/ffmpeg"
+
+
 def test_what_was_typed_stays(home: Path) -> None:
     typed = f"{home}/data/set.csv"
     for short in (
