@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from profiler.measure.passes.time import Round
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
 from profiler.results.types import Condition
+from profiler.temporary import TemporaryFolder
 
 VARIANT = "float32"
 SECONDS = 2.0  # of audio
@@ -67,10 +67,10 @@ def run_trial(threads: int, on_step: OnStep = lambda done, of: None) -> Trial:
     trial, start = Trial(), time.monotonic()
     processes, pages = _cpu_seconds(), swapped_pages()
     counters = read_counters([], _children())
-    with tempfile.TemporaryDirectory(prefix="speech-profiler-doctor-") as folder, _loaded() as runs:
+    with TemporaryFolder() as folder, _loaded() as runs:
         while len(runs) < RUNS and (len(runs) < FEWEST_RUNS or time.monotonic() - start < LOADING_SECONDS):
             on_step(len(runs), RUNS + ROUNDS)
-            runs.append(_workers(Path(folder) / str(len(runs)), threads))
+            runs.append(_workers(folder / str(len(runs)), threads))
             runs[-1].ready(VARIANT)
         trial.runs = [[] for _ in runs]
         order = list(range(len(runs)))

@@ -48,7 +48,7 @@ def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step
             gc.collect()
             if step is not None:
                 step.forget()
-            seconds, output = _timed_output(run, value, device)
+            seconds, output, done.left_out = _timed_output(run, value, device)
             if job.texts:
                 done.ids, done.texts = list(rows), texts_of(output, len(rows))
         except Exception as error:
@@ -64,12 +64,13 @@ def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step
             model.chunks.times.clear()
 
 
-def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any]:
-    """Wall seconds of one call, and what that very call gave: what is scored is what was timed."""
+def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any, int]:
+    """Wall seconds of one call, what that very call gave (what is scored is what was timed), and how many calls before
+    it were left out."""
     kept: list[Any] = []
     while (call := timed(lambda value: kept.append(run(value)), value, device)).paused:
         continue
-    return call.wall, kept[-1]
+    return call.wall, kept[-1], len(kept) - 1
 
 
 def texts_of(output: Any, rows: int) -> list[str] | None:

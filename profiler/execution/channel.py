@@ -196,6 +196,7 @@ class BatchDone(msgspec.Struct, tag="batch_done", kw_only=True):
     failed: str | None = None
     skipped: str | None = None
     latency: float | None = None
+    left_out: int = 0  # calls before it in which the process stood still
     seconds_of_audio: float = 0.0
     padded_seconds: float = 0.0
     unreadable: dict[str, str] = {}

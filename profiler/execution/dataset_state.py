@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
+from profiler import messages
 from profiler.accuracy.transcripts import Transcript
 from profiler.dataset.batching import Batch, padded_seconds, real_seconds
 from profiler.dataset.plan import DatasetPlan
@@ -64,6 +65,7 @@ class DatasetState:
     failure: str | None = None
     skip: str | None = None
     unreadable: dict[str, str] = field(default_factory=dict)
+    left_out: int = 0  # calls
 
     @classmethod
     def new(cls, variant: str, plan: DatasetPlan) -> DatasetState:
@@ -78,7 +80,7 @@ class DatasetState:
             batch.seconds_of_audio, batch.padded_seconds = sample.seconds_of_audio, sample.padded_seconds
             batch.tokens, batch.frames = sample.tokens, sample.frames
             batch.phases = list(sample.phases)
-        state.unreadable = dict(result.unreadable)
+        state.unreadable, state.left_out = dict(result.unreadable), result.left_out
         return state
 
     def recover(self, transcripts: dict[str, Transcript]) -> None:
@@ -105,6 +107,7 @@ class DatasetState:
         """What a worker says of a batch."""
         batch = self.batches[done.number]
         self.unreadable |= done.unreadable
+        self.left_out += done.left_out
         batch.failure, batch.skip = done.failed, done.skipped
         if done.latency is not None:
             batch.times.append(done.latency)
@@ -124,7 +127,9 @@ class DatasetState:
         made.samples = [batch.sample() for batch in self.batches]
         made.failed = _named(self.batches, "failure")
         made.skipped = _named(self.batches, "skip")
-        made.unreadable = self.unreadable
+        made.unreadable, made.left_out = self.unreadable, self.left_out
+        if self.left_out:
+            made.notes.append(messages.sentence("paused", self.left_out))
         if self.unreadable:
             names = "; ".join(f"{name} ({reason})" for name, reason in list(self.unreadable.items())[:3])
             made.notes.append(f"Skipped {len(self.unreadable)} utterances that could not be read: {names}.")

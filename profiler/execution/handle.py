@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +43,7 @@ from profiler.execution.channel import (
     Started,
 )
 from profiler.results.types import Reference
+from profiler.temporary import TemporaryFolder
 
 OnEvent = Callable[[Event], None]
 E = TypeVar("E")
@@ -96,7 +95,8 @@ class WorkerHandle:
         our_read, their_write = os.pipe()
         self.log = log
         self.job_cpu_seconds = 0.0  # of the last job
-        self.places = None if trust else _places(log.parent)
+        self._temporary = None if trust else TemporaryFolder()
+        self.places = _places(log.parent, self._temporary.path) if self._temporary else None
         environment = worker_environment(threads, trust)
         if self.places is not None:
             environment.update(sandbox.environment(self.places))
@@ -193,14 +193,13 @@ class WorkerHandle:
         if self.alive:
             self.kill()
         self.channel.close()
-        if self.places is not None:
-            shutil.rmtree(self.places.temporary, ignore_errors=True)
+        if self._temporary is not None:
+            self._temporary.remove()
 
 
-def _places(folder: Path) -> sandbox.Places:
+def _places(folder: Path, temporary: Path) -> sandbox.Places:
     from platformdirs import user_cache_path
 
-    temporary = Path(tempfile.mkdtemp(prefix="speech-profiler-"))
     cache = user_cache_path("speech-profiler", appauthor=False) / "untrusted"
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from profiler.errors import UserError
 from profiler.git import repository
+from profiler.temporary import TemporaryFolder
 
 NO_REPOSITORY = "is in no git repository; name the one that holds the model's code with --repo"
 
@@ -29,11 +29,11 @@ def worktree(revision: str, inside: Path) -> Iterator[Worktree]:
 
     They are as git keeps them: no hook and no filter (LFS, for one) is run, and the repository is not written to.
     """
-    with repository(inside) as found, tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
+    with repository(inside) as found, TemporaryFolder() as folder:
         if found is None:
             raise UserError(f"{inside} {NO_REPOSITORY}.")
         wrong = f"--rev {revision}: there is no such revision in {found.root}"
-        checkout, index = Path(folder) / "checkout", str(Path(folder) / "index")
+        checkout, index = folder / "checkout", str(folder / "index")
         checkout.mkdir()
         try:
             name = f"{revision}^{{commit}}"

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from profiler.errors import StorageError, UserError
+from profiler.results.local_paths import LocalPaths
 from profiler.results.statistics import cut, estimate
 from profiler.results.types import (
     FILE,
@@ -62,8 +63,9 @@ class ResultsFile:
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
         self.head = RunHead(**{name: value for name, value in results if name not in ("cells", "datasets")})
-        self._cells: dict[Key, Place | bytes] = {cell.key: _dump(cell) for cell in results.cells}
-        self._datasets: dict[str, bytes] = {found.variant: _dump(found) for found in results.datasets}
+        self._paths = LocalPaths(folder, results.run)
+        self._cells: dict[Key, Place | bytes] = {cell.key: self._dump(cell) for cell in results.cells}
+        self._datasets: dict[str, bytes] = {found.variant: self._dump(found) for found in results.datasets}
         self._journal: int | None = None
         self._journal_end = 0
         self._whole: int | None = None  # descriptor of results.json, for the places in it
@@ -82,7 +84,7 @@ class ResultsFile:
         """Add or replace cells: on disk when this returns."""
         with _storage(self.path):
             for cell in cells:
-                self._append(cell.key, _dump(cell))
+                self._append(cell.key, self._dump(cell))
         if time.monotonic() >= self._replace_due:
             self.write()
 
@@ -92,7 +94,7 @@ class ResultsFile:
             others = [found for found in self.head.accuracy if found.variant != accuracy.variant]
             order = [*(found.variant for found in self.head.accuracy), accuracy.variant]
             self.head.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
-        self._datasets[result.variant] = _dump(result)
+        self._datasets[result.variant] = self._dump(result)
         self.write()
 
     def write(self) -> None:
@@ -105,6 +107,10 @@ class ResultsFile:
         if due:
             self._synced_at = end
         self._replace_due = end + (end - start) / REPLACING_SHARE
+
+    def _dump(self, record: Record) -> bytes:
+        data = self._paths.value(record.model_dump(mode="json"))
+        return json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
 
     def close(self) -> None:
         """Leave results.json alone behind."""
@@ -133,7 +139,7 @@ class ResultsFile:
 
     def _replace(self, to_disk: bool) -> None:
         """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
-        text = _json(self.head.model_dump(mode="json", by_alias=True))
+        text = _json(self._paths.head(self.head.model_dump(mode="json", by_alias=True)))
         part = fresh(self.path.with_name(f".{FILE}.part"))
         places: dict[Key, tuple[int, int]] = {}
         try:
@@ -183,10 +189,6 @@ def _storage(path: Path) -> Iterator[None]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _dump(record: Record) -> bytes:
-    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:

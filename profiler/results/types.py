@@ -576,6 +576,7 @@ class DatasetResult(Record):
     failed: list[BatchWithout] = Field(default_factory=list)
     skipped: list[BatchWithout] = Field(default_factory=list)
     unreadable: dict[str, str] = Field(default_factory=dict)  # utterances left out of their batches
+    left_out: int = 0  # calls during which the process was stopped or the machine slept; each was made again
     audio: str | None = None
     timed_region: str | None = None
     fingerprint: str = ""  # of the batches

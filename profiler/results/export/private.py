@@ -14,12 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from profiler.results.local_paths import BEFORE, PART
 from profiler.results.types import Results
 
-# A path ends where a sentence, a list or a quotation goes on.
-PART = r"[^\s/'\"`,;:()<>|\[\]{}\\=]+"
-BEFORE = r"(?<![\w.~/<-])"
-ABSOLUTE = re.compile(rf"{BEFORE}/(?!/){PART}(?:/+{PART})*/?")
+ABSOLUTE = re.compile(rf"{BEFORE}~?/(?!/){PART}(?:/+{PART})*/?")
 WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\(?:[^\s\\'\"`,;<>|]+\\)*([^\s\\'\"`,;<>|]*)")
 HOME = re.compile(r"(?:/home/|/Users/|\b[A-Za-z]:\\Users\\)([^\s/\\'\"`,;:]+)")
 PUBLIC = ("/sys/", "/proc/", "/dev/")
