@@ -56,7 +56,7 @@ OTHER_ABI = 0x40000000  # numbers from here on are those of x32
 
 
 @dataclass(frozen=True)
-class Calls:
+class SystemCalls:
     """Numbers of system calls."""
 
     architecture: int
@@ -66,8 +66,8 @@ class Calls:
 
 
 CALLS = {
-    "x86_64": Calls(0xC000003E, 317, (109, 112), (41, 425)),
-    "aarch64": Calls(0xC00000B7, 277, (154, 157), (198, 425)),
+    "x86_64": SystemCalls(0xC000003E, 317, (109, 112), (41, 425)),
+    "aarch64": SystemCalls(0xC00000B7, 277, (154, 157), (198, 425)),
 }
 
 NO_NEW_PRIVILEGES, DROP_CAPABILITY = 38, 24  # prctl
@@ -189,7 +189,7 @@ def _allow(ruleset: int, path: Path, allowed: int) -> None:
         os.close(place)
 
 
-def _refuse(calls: Calls, numbers: tuple[int, ...]) -> None:
+def _refuse(calls: SystemCalls, numbers: tuple[int, ...]) -> None:
     """System calls that fail from here on, in all threads.
 
     Without `socket` there is no new one of any kind: TCP, UDP, the unix sockets of Docker, D-Bus or an SSH agent.

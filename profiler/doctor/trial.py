@@ -36,7 +36,7 @@ from profiler.results.types import Condition
 VARIANT = "float32"
 SECONDS = 2.0  # of audio
 RECIPE = {
-    "pretrained_model": {"source": "profiler.doctor.encoder.Encoder", "type": "Module", "weights": "random"},
+    "pretrained_model": {"source": "profiler.doctor.encoder.TrialEncoder", "type": "Module", "weights": "random"},
     "profiling_dimensions": {"audio_mockup_secs": [SECONDS], "batch_sizes": [1]},
 }
 SIZE = RoundSize(warmup=2, min_calls=3, max_calls=5, seconds=0.5)

@@ -10,7 +10,7 @@ from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
 from profiler.execution.handle import same_addresses
 from profiler.execution.run import Execution, Options
-from profiler.execution.schedule import Schedule
+from profiler.execution.schedule import RoundSchedule
 from profiler.execution.turns import TURNS, TurnSchedule
 from profiler.measure.latency import RoundSize
 from profiler.measure.layout import can_own_pages
@@ -45,7 +45,7 @@ class AbExecution(Execution):
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 
-    def make_schedule(self) -> Schedule:
+    def make_schedule(self) -> RoundSchedule:
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
         seed, rounds = self.recipe.measure.seed, self.recipe.measure.rounds

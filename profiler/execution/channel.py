@@ -131,7 +131,7 @@ Request = Load | Do | Call | Enough | PeakReset
 
 
 class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
-    """What the results say of the model; the fields of a `Model` in results.json."""
+    """What the results say of the model; the fields of a `ModelResult` in results.json."""
 
     weights: Literal["pretrained", "random", "no"]
     output: str

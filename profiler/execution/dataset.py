@@ -17,7 +17,7 @@ from profiler.execution.dataset_state import DatasetState
 from profiler.execution.display import Display
 from profiler.execution.handle import JobFailed, OnEvent
 from profiler.execution.predict import Forecast
-from profiler.execution.scoring import Scoring
+from profiler.execution.scoring import RunScores
 from profiler.execution.workers import Workers
 from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
@@ -35,7 +35,7 @@ class DatasetPasses:
     file: ResultsFile
     display: Display
     states: dict[str, DatasetState]
-    scoring: Scoring
+    scoring: RunScores
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class DatasetPasses:
         """`results`: of the run so far."""
         earlier = {result.variant: result for result in results.datasets}
         names = [variant.name for variant in loaded.recipe.variants]
-        scoring = Scoring.of(plan, file.folder, names, file.head.accuracy)
+        scoring = RunScores.of(plan, file.folder, names, file.head.accuracy)
         states = {}
         for name in names:
             found = earlier.get(name)

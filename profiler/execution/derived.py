@@ -7,7 +7,7 @@ from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
 from profiler.measure.reference import higher_peak, relate_to_peak
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
-from profiler.results.types import CellResult, Environment, Model, Reference
+from profiler.results.types import CellResult, Environment, ModelResult, Reference
 
 
 def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
@@ -31,7 +31,7 @@ def put_energy(result: CellResult, power: GivenPower | None, recipe: Recipe) -> 
         result.energy_reason = "the recipe has measure.energy: false"
 
 
-def put_operations(result: CellResult, peak: Reference | None, model: Model | None) -> None:
+def put_operations(result: CellResult, peak: Reference | None, model: ModelResult | None) -> None:
     """How near the peak the cell came; and what the model does for a second of audio, by the first cell that tells."""
     if not result.operations or not result.latency_s:
         return

@@ -219,7 +219,6 @@ class RunningJob:
         self.on_event = on_event
         self.results: dict[str, PassDone] = {}  # of the passes that are done
         self.reference: Reference | None = None
-        self.over = False
         self._deadline = time.monotonic() + timeout
         self._child: int | None = None
         self._during = self._problem = ""
@@ -238,20 +237,11 @@ class RunningJob:
         """Of a job that takes turns: no more calls."""
         self.worker.send(Enough())
 
-    def abandon(self) -> None:
-        """End the job, whatever it is doing; the worker stays."""
-        if not self.over:
-            self._problem = self._problem or "abandoned"
-            self._end()
-            with contextlib.suppress(JobFailed):
-                self.wait_for(Done)
-
     def wait_for(self, kind: type[E]) -> E:
         """Read events up to one of this kind. Raises JobFailed."""
         while not isinstance(event := self._receive(), kind) or self._problem:
             pass
         if isinstance(event, Done):
-            self.over = True
             self.worker.job_cpu_seconds = event.cpu_s
         return event
 
@@ -297,7 +287,6 @@ class RunningJob:
         return event
 
     def _failed(self, reason: str) -> JobFailed:
-        self.over = True
         return JobFailed(reason, self._during, self.results)
 
     def _reset_peak(self) -> bool:

@@ -33,7 +33,7 @@ from profiler.execution.derived import Peaks, given_power, put_energy, put_opera
 from profiler.execution.display import Display
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
-from profiler.execution.schedule import Schedule, Visit
+from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.execution.workers import Workers
 from profiler.measure.latency import RoundSize
 from profiler.plan import Cell, Plan, make_plan
@@ -41,7 +41,7 @@ from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
 from profiler.results.runs import new_run_folder, now
 from profiler.results.store import ResultsFile, read_results
-from profiler.results.types import CellResult, Model, Reference, Results
+from profiler.results.types import CellResult, ModelResult, Reference, Results
 
 REFERENCE_DRIFT = 0.1
 ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often
@@ -93,11 +93,11 @@ class Execution:
         self._left: float | None = None
         self._estimate_due = 0.0
 
-    def make_schedule(self) -> Schedule:
+    def make_schedule(self) -> RoundSchedule:
         """What the rounds of this run visit."""
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
-        return Schedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
+        return RoundSchedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
 
     def round_size(self, measure: Measure) -> RoundSize:
         return round_size(measure)
@@ -284,7 +284,7 @@ class Execution:
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.head.run.loading_s += seconds
-        model = Model(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
+        model = ModelResult(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
         models = self.file.head.models
         known = self.file.head.model(variant)

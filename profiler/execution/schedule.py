@@ -28,7 +28,7 @@ Visit = tuple[Cell, ...]  # one cell, or two that take turns
 CELLS_AT_LEAST = 6
 
 
-class Schedule:
+class RoundSchedule:
     """The rounds of one run."""
 
     def __init__(

@@ -12,14 +12,14 @@ from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
-from profiler.results.types import Accuracy, DatasetResult, Model
+from profiler.results.types import Accuracy, DatasetResult, ModelResult
 
 RANDOM = "random weights"
 NOT_REACHED = "not transcribed yet"
 
 
 @dataclass
-class Scoring:
+class RunScores:
     """The texts of each variant, what stood against others, and the scores so far."""
 
     plan: DatasetPlan
@@ -32,7 +32,7 @@ class Scoring:
     records: dict[str, Accuracy] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> Scoring:
+    def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> RunScores:
         """Takes up what an interrupted run has kept."""
         made = cls(plan, folder, {variant: {} for variant in variants}, records={one.variant: one for one in earlier})
         for variant in variants:
@@ -75,7 +75,7 @@ class Scoring:
             if utterance.id not in known
         ]
 
-    def record(self, state: DatasetState, result: DatasetResult, model: Model | None) -> Accuracy | None:
+    def record(self, state: DatasetState, result: DatasetResult, model: ModelResult | None) -> Accuracy | None:
         """The variant's entry in the results; None where the set has no transcripts."""
         if not self.plan.scored and self.plan.unscored_reason is None:
             return None
@@ -107,7 +107,7 @@ class Scoring:
             if found:
                 self.scores[variant] = found
 
-    def _reason(self, state: DatasetState, result: DatasetResult, model: Model | None) -> str | None:
+    def _reason(self, state: DatasetState, result: DatasetResult, model: ModelResult | None) -> str | None:
         """Why a variant gets no error rate."""
         if self.plan.unscored_reason is not None:
             return self.plan.unscored_reason

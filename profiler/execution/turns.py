@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from profiler.comparison.judge import decided
 from profiler.execution.cell import CellState
-from profiler.execution.schedule import Schedule, Visit
+from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.measure.latency import RoundSize
 from profiler.plan import Cell, later_round_order
 from profiler.recipe.schema import Measure
@@ -18,7 +18,7 @@ from profiler.units import many
 TURNS = RoundSize(warmup=2, min_calls=1, max_calls=16, seconds=0.25)
 
 
-class TurnSchedule(Schedule):
+class TurnSchedule(RoundSchedule):
     """Every round visits the cells that are not decided yet."""
 
     def __init__(

@@ -157,7 +157,7 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
-class Model(Record):
+class ModelResult(Record):
     """The model of one variant."""
 
     variant: FileName
@@ -747,12 +747,12 @@ class RunHead(Record):
     results_schema: int = Field(SCHEMA, alias="schema")
     run: Run
     environment: Environment = Field(default_factory=Environment)
-    models: list[Model] = Field(default_factory=list)
+    models: list[ModelResult] = Field(default_factory=list)
     accuracy: list[Accuracy] = Field(default_factory=list)
 
     model_config = ConfigDict(populate_by_name=True)
 
-    def model(self, variant: str) -> Model | None:
+    def model(self, variant: str) -> ModelResult | None:
         return next((model for model in self.models if model.variant == variant), None)
 
     def threads(self, variant: str) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, device_of, run_all, trial
 from profiler.variants.layers import (
-    Calls,
+    ModuleCalls,
     Step,
     all_modules,
     counted_classes,
@@ -65,7 +65,7 @@ def _require_compiler() -> None:
         )
 
 
-def _parts(model: Model, calls: Calls) -> list[Any]:
+def _parts(model: Model, calls: ModuleCalls) -> list[Any]:
     """The largest modules that do not repeat a layer within a call: a loop over steps is not to be unrolled."""
     modules = all_modules(model)
     found: dict[int, Any] = {}

@@ -88,7 +88,7 @@ def counted_classes(modules: Iterable[Any]) -> str:
 
 
 @dataclass
-class Calls:
+class ModuleCalls:
     """Modules by their place in `all_modules`."""
 
     called: set[int] = field(default_factory=set)
@@ -97,26 +97,26 @@ class Calls:
     looping: set[int] = field(default_factory=set)  # one call of it calls a layer with weights several times
 
 
-def observe_calls(model: Model, inputs: list[Any]) -> Calls:
+def observe_calls(model: Model, inputs: list[Any]) -> ModuleCalls:
     """What happens while the model runs, seen in a fork."""
 
-    def work() -> Calls:
+    def work() -> ModuleCalls:
         with recorded_calls(model) as calls:
             run_all(model, inputs)
         return calls
 
-    return trial(model, work, Calls)
+    return trial(model, work, ModuleCalls)
 
 
 @contextmanager
-def recorded_calls(model: Model) -> Iterator[Calls]:
+def recorded_calls(model: Model) -> Iterator[ModuleCalls]:
     """Calls of modules while the body runs."""
     from torch.nn.modules import module as hooks
 
     modules = all_modules(model)
     place = {id(module): number for number, module in enumerate(modules)}
     weighted = {number for number, module in enumerate(modules) if owns_weights(module)}
-    calls = Calls()
+    calls = ModuleCalls()
     open_calls: list[tuple[int, Counter[int]]] = []
 
     def enter(module: Any, arguments: Any) -> None:

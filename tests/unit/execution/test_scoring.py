@@ -12,10 +12,10 @@ from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
-from profiler.execution.scoring import Scoring
+from profiler.execution.scoring import RunScores
 from profiler.recipe.schema import Dataset
 from profiler.report.dataset import accuracy_tables
-from profiler.results.types import Accuracy, LeftOut, Model, Results, Run
+from profiler.results.types import Accuracy, LeftOut, ModelResult, Results, Run
 
 UTTERANCES = [Utterance(f"u{n}", 1.0 + n, Path("a.wav"), text=text) for n, text in enumerate(["yes", "no", "oh no"])]
 PLAN = DatasetPlan(
@@ -36,13 +36,13 @@ def first(texts: list[str] | None) -> BatchDone:
 
 
 @pytest.fixture
-def scoring(tmp_path: Path) -> Scoring:
+def scoring(tmp_path: Path) -> RunScores:
     (tmp_path / "float32").mkdir()
-    return Scoring.of(PLAN, tmp_path, ["float32"], [])
+    return RunScores.of(PLAN, tmp_path, ["float32"], [])
 
 
-def entry(scoring: Scoring, state: DatasetState, weights: Any = "pretrained", output: str = "text") -> Accuracy:
-    model = Model(variant="float32", source="x", type="y", weights=weights, output=output)
+def entry(scoring: RunScores, state: DatasetState, weights: Any = "pretrained", output: str = "text") -> Accuracy:
+    model = ModelResult(variant="float32", source="x", type="y", weights=weights, output=output)
     found = scoring.record(state, state.result("", ""), model)
     assert found is not None
     return found
@@ -53,7 +53,7 @@ def told(record: Accuracy) -> str:
     return accuracy_tables(Results(run=run, accuracy=[record]), "x")[0].markdown()
 
 
-def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring) -> None:
+def test_texts_of_the_first_round_count_and_others_are_compared(scoring: RunScores) -> None:
     state = DatasetState.new("float32", PLAN)
     event = first(["yes", "yes"])
     state.add(event)
@@ -69,9 +69,9 @@ def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring
     assert [(t.hypothesis, t.latency_s, t.batch_size) for t in kept.values()] == [("yes", 0.25, 2)] * 2
 
 
-def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
+def test_an_earlier_run_is_taken_up(scoring: RunScores) -> None:
     scoring.keep("float32", first(["yes", "no"]), 0)
-    again = Scoring.of(PLAN, scoring.folder, ["float32"], [])
+    again = RunScores.of(PLAN, scoring.folder, ["float32"], [])
     state = DatasetState.new("float32", PLAN)
     state.recover(again.texts["float32"])
     assert state.to_do(0) == [1]
@@ -92,7 +92,7 @@ def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
     ],
 )
 def test_without_a_rate_there_is_a_reason(
-    scoring: Scoring, weights: str, output: str, texts: list[str] | None, reason: str
+    scoring: RunScores, weights: str, output: str, texts: list[str] | None, reason: str
 ) -> None:
     scoring.keep("float32", first(texts), 0)
     found = entry(scoring, DatasetState.new("float32", PLAN), weights, output)
@@ -100,7 +100,7 @@ def test_without_a_rate_there_is_a_reason(
     assert f" {reason} |" in told(found)
 
 
-def test_a_long_reason_stands_below_the_table(scoring: Scoring) -> None:
+def test_a_long_reason_stands_below_the_table(scoring: RunScores) -> None:
     state = DatasetState.new("float32", PLAN)
     state.failure = "the weights of this model are not available, " * 3
     table = told(entry(scoring, state))
@@ -108,7 +108,7 @@ def test_a_long_reason_stands_below_the_table(scoring: Scoring) -> None:
     assert "no error rate: the weights of this model" in table
 
 
-def test_a_perfect_score_says_what_is_not_known(scoring: Scoring) -> None:
+def test_a_perfect_score_says_what_is_not_known(scoring: RunScores) -> None:
     scoring.keep("float32", first(["Yes.", "No."]), 0)
     found = entry(scoring, DatasetState.new("float32", PLAN))
     assert found.wer is not None
