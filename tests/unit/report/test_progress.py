@@ -97,7 +97,9 @@ def test_an_unstable_figure_is_marked_while_it_is_measured(clock: Clock) -> None
 
 def test_notes_and_models_are_lines(clock: Clock) -> None:
     lines = Lines(console())
-    lines.model(ModelResult(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345}))
+    lines.model(
+        ModelResult(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345})
+    )
     lines.note("Stopped after 10 rounds: the 95 % CI of every cell is as narrow as wanted.")
     assert said(lines) == [
         "int8: a/b (AutoModel), 12,345 parameters, random weights",

@@ -69,7 +69,9 @@ def results(*cells: CellResult, weights: str = "random") -> Results:
             notes=["The machine is busy."],
         ),
         environment={"cpu": "Some CPU", "threads": 4, "os": "Linux", "packages": {"torch": "2.13"}},
-        models=[ModelResult.model_validate({"variant": "float32", "source": "a/b", "type": "AutoModel", "weights": weights})],
+        models=[
+            ModelResult.model_validate({"variant": "float32", "source": "a/b", "type": "AutoModel", "weights": weights})
+        ],
         cells=list(cells),
     )
 
