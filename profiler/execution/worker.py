@@ -106,12 +106,12 @@ class Worker:
         torch.set_num_threads(1)
         from profiler.audio import Speech
         from profiler.device import Device
-        from profiler.execution.conversion import convert_loaded
         from profiler.measure.breakdown import find_parts
         from profiler.measure.parameters import count_parameters, size_bytes
         from profiler.measure.passes.trace import prepare_profiler
         from profiler.models.load import load_model
         from profiler.training.step import begin_training, describe
+        from profiler.variants.convert import convert_loaded
 
         device = Device(request.model.device)
         device.require()

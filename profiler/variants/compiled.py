@@ -12,12 +12,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
-from profiler.processes import TrialFailed, device_of, run_all, trial
+from profiler.processes import device_of, run_all, trial
 from profiler.variants.layers import (
     ModuleCalls,
     Step,
     all_modules,
     counted_classes,
+    failing,
     observe_calls,
     own_parameters,
     owns_weights,
@@ -35,12 +36,10 @@ def compile_parts(model: Model, inputs: list[Any]) -> Step:
         config.compile_threads = 1
     if device_of(model) == "cpu":
         _require_compiler()
-    try:
+    with failing("torch.compile cannot trace the model"):
         calls = observe_calls(model, inputs)
         parts = _parts(model, calls)
         graphs, breaks = trial(model, lambda: _trace(model, inputs, parts), tuple[int, int])
-    except TrialFailed as error:
-        raise NotSupported(f"torch.compile cannot trace the model: {error}") from error
     if not graphs:
         raise NotSupported("torch.compile found nothing to compile in the model")
     for part in parts:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from profiler.processes import run_all, trial
+from profiler.errors import NotSupported
+from profiler.processes import TrialFailed, run_all, trial
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
 OUTSIDE = -1  # in place of a module that is not part of the model, such as a search around it
+
+
+@contextmanager
+def failing(words: str) -> Iterator[None]:
+    """A trial that fails is why the variant cannot run."""
+    try:
+        yield
+    except TrialFailed as error:
+        raise NotSupported(f"{words}: {error}") from error
 
 
 @dataclass

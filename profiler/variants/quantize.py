@@ -22,6 +22,7 @@ from profiler.variants.layers import (
     all_modules,
     become,
     counted_classes,
+    failing,
     observe_calls,
     own_parameters,
     unique_parameters,
@@ -145,7 +146,7 @@ def swap(
 def _swap_called(
     model: Model, inputs: list[Any], chosen: list[Any], make: Callable[[Any], Any], failure: str
 ) -> list[tuple[Any, Any]]:
-    try:
+    with failing("the model does not run with int8 layers"):
         modules = all_modules(model)
         called = {id(modules[number]) for number in observe_calls(model, inputs).called}
         some = [layer for layer in chosen if id(layer) in called]
@@ -153,8 +154,6 @@ def _swap_called(
             raise TrialFailed(failure)
         originals = [(layer, become(layer, make(layer))) for layer in some]
         trial(model, lambda: run_all(model, inputs), None)
-    except TrialFailed as again:
-        raise NotSupported(f"the model does not run with int8 layers: {again}") from again
     return originals
 
 
@@ -238,10 +237,8 @@ def static(model: Model, inputs: list[Any], engine: str | None) -> Step:
     require_cpu(model)
     engine = use_engine(engine)
     chosen, notes = choose_linear(model)
-    try:
+    with failing("the calibration failed"):
         scales = trial(model, lambda: _calibrate(model, inputs, chosen, engine), list[tuple[Scale, Scale] | None])
-    except TrialFailed as error:
-        raise NotSupported(f"the calibration failed: {error}") from error
     found = {id(layer): pair for layer, pair in zip(chosen, scales, strict=True) if pair is not None}
     reached = [layer for layer in chosen if id(layer) in found]
     if len(reached) < len(chosen):
