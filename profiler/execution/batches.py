@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.audio import Batch, Samples, Speech, pad, read_mono
+from profiler.dataset.items import Utterance
 from profiler.device import Device
 from profiler.errors import AudioError
-from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, UtteranceWork
+from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob
 from profiler.measure.latency import timed
 
 if TYPE_CHECKING:
@@ -86,19 +87,19 @@ def texts_of(output: Any, rows: int) -> list[str] | None:
 
 def _with_targets(step: TrainingStep, batch: Batch, work: BatchWork, unreadable: dict[str, str], seed: int) -> Any:
     """Each utterance with a target as long as its own, where the set says how long that is."""
-    kept = [utterance for utterance in work.utterances if utterance.id not in unreadable]
-    lengths = [utterance.target for utterance in kept]
+    kept = [utterance for _, utterance in work.utterances if utterance.id not in unreadable]
+    lengths = [utterance.target_tokens for utterance in kept]
     return step.prepare(batch, seed + work.number, lengths, [utterance.id for utterance in kept])
 
 
 def _rows(
-    utterances: list[UtteranceWork], speech: Speech, seed: int, skip_unreadable: bool
+    utterances: list[tuple[int, Utterance]], speech: Speech, seed: int, skip_unreadable: bool
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """The rows of a batch by id, and what could not be read for it."""
     rows, unreadable = {}, {}
-    for utterance in utterances:
+    for number, utterance in utterances:
         try:
-            rows[utterance.id] = _row(utterance, speech, seed)
+            rows[utterance.id] = _row(utterance, speech, seed + number)
         except (AudioError, RuntimeError, OSError) as error:  # soundfile's own errors are RuntimeErrors
             if not skip_unreadable:
                 raise AudioError(f"{utterance.id} cannot be read: {error}") from None
@@ -106,7 +107,7 @@ def _rows(
     return rows, unreadable
 
 
-def _row(utterance: UtteranceWork, speech: Speech, seed: int) -> Samples:
+def _row(utterance: Utterance, speech: Speech, seed: int) -> Samples:
     """The utterance's own audio, or the sample speech cut or repeated to its length."""
     if utterance.row is not None:
         from profiler.dataset.huggingface import audio_of
@@ -115,7 +116,7 @@ def _row(utterance: UtteranceWork, speech: Speech, seed: int) -> Samples:
         return read_mono(embedded, speech.rate, utterance.offset, utterance.seconds)
     if utterance.audio is not None:
         return read_mono(utterance.audio, speech.rate, utterance.offset, utterance.seconds)
-    row: Samples = speech.batch(utterance.seconds, 1, seed + utterance.number).waveforms[0]
+    row: Samples = speech.batch(utterance.seconds, 1, seed).waveforms[0]
     return row
 
 

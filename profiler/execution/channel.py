@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from profiler.dataset.items import Utterance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
@@ -61,19 +62,9 @@ class CellJob(Job, tag="cell", frozen=True, kw_only=True):
     place: str = ""  # of the cell's files in it
 
 
-class UtteranceWork(msgspec.Struct, frozen=True):
-    id: str
-    number: int
-    seconds: float
-    audio: Path | None = None
-    row: int | None = None
-    offset: float = 0.0
-    target: int | None = None  # tokens
-
-
 class BatchWork(msgspec.Struct, frozen=True):
     number: int
-    utterances: list[UtteranceWork]
+    utterances: list[tuple[int, Utterance]]  # each with a number that it alone has
 
 
 class DatasetJob(Job, tag="dataset", frozen=True, kw_only=True):

@@ -297,11 +297,10 @@ class Execution:
 
     def _result(self, state: CellState) -> CellResult:
         model = self.file.head.model(state.cell.variant)
-        output = model.output if model else "the model's final output"
         audio = self.recipe.profiling_dimensions.example_audio
         result = state.result(
             self.loaded.by_variant[state.cell.variant].measure.width,
-            f"waveforms in memory to {output}",
+            self.file.head.timed_region(state.cell.variant),
             Path(audio).name if audio else "random data",
             self.schedule.stopped_by or "",
         )
@@ -341,8 +340,7 @@ class Execution:
         return found
 
     def _reason_to_skip(self, cell: Cell) -> str | None:
-        model = self.file.head.model(cell.variant)
-        rate = (model.sample_rate if model else None) or 16000
+        rate = self.file.head.rate(cell.variant)
         return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
     def _time_left(self) -> float | None:

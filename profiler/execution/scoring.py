@@ -70,9 +70,9 @@ class RunScores:
         return [
             (index, place)
             for index, batch in enumerate(state.batches)
-            if (batch.failure is not None or batch.skip is not None) and len(batch.utterances) > 1
-            for place, utterance in enumerate(batch.utterances)
-            if utterance.id not in known
+            if (batch.failed is not None or batch.skipped is not None) and len(batch.ids) > 1
+            for place, name in enumerate(batch.ids)
+            if name not in known
         ]
 
     def record(self, state: DatasetState, result: DatasetResult, model: ModelResult | None) -> Accuracy | None:
@@ -123,14 +123,14 @@ class RunScores:
         """{id: reason} of what was drawn and has no text."""
         known, refused = self.texts[state.variant], self.refused.get(state.variant, {})
         return {
-            utterance.id: refused.get(utterance.id)
-            or (f"cannot be read: {state.unreadable[utterance.id]}" if utterance.id in state.unreadable else None)
-            or batch.failure
-            or batch.skip
+            name: refused.get(name)
+            or (f"cannot be read: {state.unreadable[name]}" if name in state.unreadable else None)
+            or batch.failed
+            or batch.skipped
             or NOT_REACHED
             for batch in state.batches
-            for utterance in batch.utterances
-            if utterance.id not in known
+            for name in batch.ids
+            if name not in known
         }
 
 

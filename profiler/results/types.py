@@ -755,6 +755,16 @@ class RunHead(Record):
     def model(self, variant: str) -> ModelResult | None:
         return next((model for model in self.models if model.variant == variant), None)
 
+    def rate(self, variant: str) -> int:
+        """Samples per second that the variant's model takes."""
+        model = self.model(variant)
+        return (model.sample_rate if model else None) or 16000
+
+    def timed_region(self, variant: str) -> str:
+        model = self.model(variant)
+        output = model.output if model else "the model's final output"
+        return f"waveforms in memory to {output}"
+
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""
         settings = self.environment.settings.get(variant)

@@ -54,7 +54,7 @@ def told(record: Accuracy) -> str:
 
 
 def test_texts_of_the_first_round_count_and_others_are_compared(scoring: RunScores) -> None:
-    state = DatasetState.new("float32", PLAN)
+    state = DatasetState.of("float32", PLAN)
     event = first(["yes", "yes"])
     state.add(event)
     scoring.keep("float32", event, 0)
@@ -72,10 +72,10 @@ def test_texts_of_the_first_round_count_and_others_are_compared(scoring: RunScor
 def test_an_earlier_run_is_taken_up(scoring: RunScores) -> None:
     scoring.keep("float32", first(["yes", "no"]), 0)
     again = RunScores.of(PLAN, scoring.folder, ["float32"], [])
-    state = DatasetState.new("float32", PLAN)
+    state = DatasetState.of("float32", PLAN)
     state.recover(again.texts["float32"])
     assert state.to_do(0) == [1]
-    assert (state.batches[0].times, state.batches[0].seconds_of_audio, state.batches[0].padded_seconds) == (
+    assert (state.batches[0].latency_s, state.batches[0].seconds_of_audio, state.batches[0].padded_seconds) == (
         [0.25],
         3,
         4,
@@ -95,13 +95,13 @@ def test_without_a_rate_there_is_a_reason(
     scoring: RunScores, weights: str, output: str, texts: list[str] | None, reason: str
 ) -> None:
     scoring.keep("float32", first(texts), 0)
-    found = entry(scoring, DatasetState.new("float32", PLAN), weights, output)
+    found = entry(scoring, DatasetState.of("float32", PLAN), weights, output)
     assert (found.wer, found.reason) == (None, reason)
     assert f" {reason} |" in told(found)
 
 
 def test_a_long_reason_stands_below_the_table(scoring: RunScores) -> None:
-    state = DatasetState.new("float32", PLAN)
+    state = DatasetState.of("float32", PLAN)
     state.failure = "the weights of this model are not available, " * 3
     table = told(entry(scoring, state))
     assert " none |" in table
@@ -110,7 +110,7 @@ def test_a_long_reason_stands_below_the_table(scoring: RunScores) -> None:
 
 def test_a_perfect_score_says_what_is_not_known(scoring: RunScores) -> None:
     scoring.keep("float32", first(["Yes.", "No."]), 0)
-    found = entry(scoring, DatasetState.new("float32", PLAN))
+    found = entry(scoring, DatasetState.of("float32", PLAN))
     assert found.wer is not None
     assert found.wer.value == 0
     assert "with 95 % confidence at most 77.6% of such utterances have one" in told(found)
