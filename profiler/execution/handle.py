@@ -19,34 +19,11 @@ from typing import TypeVar
 from profiler import sandbox
 from profiler.environment import worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
+from profiler.execution import channel
 from profiler.execution.cell import typed
-from profiler.execution.channel import (
-    EVENTS,
-    AnyJob,
-    BatchDone,
-    BeginBatch,
-    BeginPass,
-    Call,
-    Called,
-    Channel,
-    Do,
-    Done,
-    Ended,
-    Enough,
-    Event,
-    Failed,
-    Load,
-    Loaded,
-    PassDone,
-    PeakReset,
-    ReferenceDone,
-    Request,
-    ResetPeak,
-    Started,
-)
 from profiler.results.types import Reference
 
-OnEvent = Callable[[Event], None]
+OnEvent = Callable[[channel.Event], None]
 E = TypeVar("E")
 GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
 
@@ -54,7 +31,7 @@ GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
 class JobFailed(WorkerError):
     """A job ended before all its passes were done; the message says why, in the words of a table."""
 
-    def __init__(self, reason: str, during: str = "", results: dict[str, PassDone] | None = None) -> None:
+    def __init__(self, reason: str, during: str = "", results: dict[str, channel.PassDone] | None = None) -> None:
         super().__init__(reason)
         self.during = during  # the pass that did not end
         self.results = results or {}  # of the passes before it
@@ -113,52 +90,50 @@ class WorkerHandle:
             )
         os.close(their_read)
         os.close(their_write)
-        self.channel = Channel(our_read, our_write, EVENTS)
+        self.channel = channel.Channel(our_read, our_write, channel.EVENTS)
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
-    def load(self, request: Load, timeout: float) -> Loaded:
+    def load(self, request: channel.Load, timeout: float) -> channel.Loaded:
         """Have the model loaded. Raises ModelError when the user can fix it, NotSupported for the variant."""
-        answer = self._ask(request, timeout, "loading the model")
-        if isinstance(answer, Failed):
-            if answer.kind == "user":
-                raise ModelError(answer.message)
-            if answer.kind == "unsupported":
-                raise NotSupported(answer.message)
-            raise WorkerError(f"Loading the model failed: {answer.message}. The worker's log is {self.log}.")
-        assert isinstance(answer, Loaded)
-        return answer
-
-    def start(self, job: AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None) -> RunningJob:
-        """Begin a job."""
-        self.send(Do(job, fork))
-        return RunningJob(self, fork, timeout, on_event)
-
-    def run(
-        self, job: AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
-    ) -> dict[str, PassDone]:
-        """Have a job done: what each pass gave. Raises JobFailed when it dies, hangs or raises."""
-        return self.start(job, fork, timeout, on_event).finish()
-
-    def _ask(self, request: Request, timeout: float, doing: str) -> Event:
         self.send(request)
         try:
             answer = self.channel.receive(timeout)
         except TimeoutError:
             self.kill()
             raise WorkerError(
-                f"No answer within {timeout:g} s while {doing}. The worker's log is {self.log}."
+                f"No answer within {timeout:g} s while loading the model. The worker's log is {self.log}."
             ) from None
         except ValueError as error:
             self.kill()
-            raise WorkerError(f"The worker's answer while {doing} cannot be read: {error}.") from error
+            raise WorkerError(f"The worker's answer while loading the model cannot be read: {error}.") from error
         if answer is None:
-            raise WorkerError(f"The worker died while {doing}: {self.how_it_died()}. Its log is {self.log}.")
+            raise WorkerError(f"The worker died while loading the model: {self.how_it_died()}. Its log is {self.log}.")
+        if isinstance(answer, channel.Failed):
+            if answer.kind == "user":
+                raise ModelError(answer.message)
+            if answer.kind == "unsupported":
+                raise NotSupported(answer.message)
+            raise WorkerError(f"Loading the model failed: {answer.message}. The worker's log is {self.log}.")
+        assert isinstance(answer, channel.Loaded)
         return answer
 
-    def send(self, request: Request) -> None:
+    def start(
+        self, job: channel.AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
+    ) -> RunningJob:
+        """Begin a job."""
+        self.send(channel.Do(job, fork))
+        return RunningJob(self, fork, timeout, on_event)
+
+    def run(
+        self, job: channel.AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
+    ) -> dict[str, channel.PassDone]:
+        """Have a job done: what each pass gave. Raises JobFailed when it dies, hangs or raises."""
+        return self.start(job, fork, timeout, on_event).finish()
+
+    def send(self, request: channel.Request) -> None:
         try:
             self.channel.send(request)
         except BrokenPipeError:
@@ -217,39 +192,40 @@ class RunningJob:
         self.fork = fork
         self.timeout = timeout
         self.on_event = on_event
-        self.results: dict[str, PassDone] = {}  # of the passes that are done
+        self.results: dict[str, channel.PassDone] = {}  # of the passes that are done
         self.reference: Reference | None = None
         self._deadline = time.monotonic() + timeout
         self._child: int | None = None
         self._during = self._problem = ""
 
-    def finish(self) -> dict[str, PassDone]:
+    def finish(self) -> dict[str, channel.PassDone]:
         """What each pass gave, once all are done."""
-        self.wait_for(Done)
+        self.wait_for(channel.Done)
         return self.results
 
-    def call(self) -> float:
+    def call(self) -> float | None:
         """Of a job that takes turns: one timed call; its wall seconds."""
-        self.worker.send(Call())
-        return self.wait_for(Called).wall
+        self.worker.send(channel.Turn(again=True))
+        return self.wait_for(channel.Called).wall
 
-    def enough(self) -> None:
-        """Of a job that takes turns: no more calls."""
-        self.worker.send(Enough())
+    def finish_turns(self) -> None:
+        """Of a job that takes turns: no more calls, but for those of further passes."""
+        self.worker.send(channel.Turn(again=False))
+        self.finish()
 
     def wait_for(self, kind: type[E]) -> E:
         """Read events up to one of this kind. Raises JobFailed."""
         while not isinstance(event := self._receive(), kind) or self._problem:
             pass
-        if isinstance(event, Done):
+        if isinstance(event, channel.Done):
             self.worker.job_cpu_seconds = event.cpu_s
         return event
 
-    def _receive(self) -> Event | None:
+    def _receive(self) -> channel.Event | None:
         """The next event, noted; None where the time was over first."""
         try:
             event = self.worker.channel.receive(max(0.0, self._deadline - time.monotonic()))
-            if isinstance(event, PassDone):
+            if isinstance(event, channel.PassDone):
                 self.results[event.name] = typed(event)
         except TimeoutError:
             if self._problem:  # ended already, and still no word: the worker itself hangs
@@ -264,24 +240,22 @@ class RunningJob:
             raise self._failed(f"what the worker sent cannot be read: {error}") from error
         if event is None:
             raise self._failed(self._problem or self.worker.how_it_died())
-        if isinstance(event, Started):
+        if isinstance(event, channel.Started):
             self._child = event.pid if self.worker.owns(event.pid) else None
-        elif isinstance(event, ResetPeak):
-            self.worker.send(PeakReset(self._reset_peak()))
-        elif isinstance(event, PassDone):
-            pass
-        elif isinstance(event, ReferenceDone):
+        elif isinstance(event, channel.ResetPeak):
+            self.worker.send(channel.PeakReset(self._reset_peak()))
+        elif isinstance(event, channel.ReferenceDone):
             self.reference = event.reference
-        elif isinstance(event, Failed):
+        elif isinstance(event, channel.Failed):
             self._problem = self._problem or event.message
             if not self.fork:
                 raise self._failed(self._problem)
-        elif isinstance(event, Ended):
+        elif isinstance(event, channel.Ended):
             raise self._failed(self._problem or _signal_sentence(event.signal))
-        else:
-            if isinstance(event, BeginPass):
+        elif not isinstance(event, channel.PassDone):
+            if isinstance(event, channel.BeginPass):
                 self._during = event.name
-            elif isinstance(event, BeginBatch | BatchDone):  # of a data set: each has the whole time
+            elif isinstance(event, channel.BeginBatch | channel.BatchDone):  # of a data set: each has the whole time
                 self._deadline = time.monotonic() + self.timeout
             self.on_event(event)
         return event

@@ -10,23 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from profiler.device import Device
-from profiler.execution.channel import (
-    AnyJob,
-    BeginPass,
-    Call,
-    Called,
-    CellJob,
-    DatasetJob,
-    Event,
-    PassDone,
-    PeakReset,
-    Progress,
-    Ready,
-    ReferenceDone,
-    ReferenceJob,
-    Request,
-    ResetPeak,
-)
+from profiler.execution import channel
 from profiler.measure.latency import INPUTS, Timing
 from profiler.measure.passes import PASSES, Absent, Work, memory
 from profiler.results.types import CellInput
@@ -36,14 +20,14 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
-Emit = Callable[[Event], None]
-Receive = Callable[[], Request | None]
+Emit = Callable[[channel.Event], None]
+Receive = Callable[[], channel.Request | None]
 
 PROGRESS_SECONDS = 0.5  # at most this often does a worker report how far it is
 
 
 def run_job(
-    job: AnyJob,
+    job: channel.AnyJob,
     model: Model | None,
     speech: Speech | None,
     emit: Emit,
@@ -60,10 +44,10 @@ def run_job(
     if job.cpus:
         os.sched_setaffinity(0, job.cpus)
     torch.set_num_threads(job.threads)
-    if isinstance(job, ReferenceJob):
+    if isinstance(job, channel.ReferenceJob):
         from profiler.measure.reference import measure_reference
 
-        emit(ReferenceDone(measure_reference()))
+        emit(channel.ReferenceDone(measure_reference()))
         return
     assert model is not None
     assert speech is not None
@@ -72,7 +56,7 @@ def run_job(
     else:
         torch.manual_seed(job.seed)
     with torch.set_grad_enabled(step is not None):
-        if isinstance(job, DatasetJob):
+        if isinstance(job, channel.DatasetJob):
             from profiler.execution.batches import time_batches
 
             time_batches(job, model, speech, emit, step)
@@ -81,7 +65,7 @@ def run_job(
 
 
 def _do_passes(
-    job: CellJob, model: Model, speech: Speech, emit: Emit, receive: Receive, step: TrainingStep | None
+    job: channel.CellJob, model: Model, speech: Speech, emit: Emit, receive: Receive, step: TrainingStep | None
 ) -> None:
     batches = [speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding) for number in range(INPUTS)]
     work = Work(
@@ -97,7 +81,7 @@ def _do_passes(
         place=job.place,
         counted="operations" in job.passes,
         handoff=job.handoff,
-        turns=_Turns(emit, receive) if job.turns else None,
+        wait=partial(_take_turn, emit, receive) if job.turns else None,
         progress=_progress(emit),
     )
     given = CellInput(
@@ -105,10 +89,10 @@ def _do_passes(
         share_of_padding=statistics.fmean(batch.share_of_padding for batch in batches),
     )
     for name in job.passes:
-        emit(BeginPass(name))
+        emit(channel.BeginPass(name))
         start = time.perf_counter()
         found = PASSES[name].measure(work)
-        done = PassDone(name=name, input=given, work_s=time.perf_counter() - start)
+        done = channel.PassDone(name=name, input=given, work_s=time.perf_counter() - start)
         if isinstance(found, Absent):
             done.reason = found.reason
         else:
@@ -117,20 +101,15 @@ def _do_passes(
 
 
 def _reset_peak(emit: Emit, receive: Receive) -> bool:
-    emit(ResetPeak())
+    emit(channel.ResetPeak())
     answer = receive()
-    return isinstance(answer, PeakReset) and answer.done
+    return isinstance(answer, channel.PeakReset) and answer.done
 
 
-class _Turns:
-    """Each timed call waits for the parent's word."""
-
-    def __init__(self, emit: Emit, receive: Receive) -> None:
-        self._emit, self._receive = emit, receive
-
-    def wait(self, last: float | None) -> bool:
-        self._emit(Ready() if last is None else Called(last))
-        return isinstance(self._receive(), Call)
+def _take_turn(emit: Emit, receive: Receive, last: float | None) -> bool:
+    emit(channel.Called(last))
+    answer = receive()
+    return isinstance(answer, channel.Turn) and answer.again
 
 
 def _progress(emit: Emit) -> Callable[[Timing], None]:
@@ -142,6 +121,6 @@ def _progress(emit: Emit) -> Callable[[Timing], None]:
         if now - last_report >= PROGRESS_SECONDS:
             last_report = now
             seen = timing.samples or timing.warmup
-            emit(Progress(len(timing.samples), seen[len(seen) // 2]))
+            emit(channel.Progress(len(timing.samples), seen[len(seen) // 2]))
 
     return report

@@ -27,21 +27,7 @@ from typing import TYPE_CHECKING
 from profiler import messages, sandbox
 from profiler.environment import available_memory, versions
 from profiler.errors import NotSupported, ProfilerError
-from profiler.execution.channel import (
-    REQUESTS,
-    AnyJob,
-    CellJob,
-    Channel,
-    Do,
-    Done,
-    Ended,
-    Event,
-    Failed,
-    Load,
-    Loaded,
-    Request,
-    Started,
-)
+from profiler.execution import channel
 from profiler.execution.job import run_job
 from profiler.measure.latency import notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
@@ -60,8 +46,8 @@ OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not t
 class Worker:
     """What the process holds between requests."""
 
-    def __init__(self, channel: Channel[Request]) -> None:
-        self.channel = channel
+    def __init__(self, parent: channel.Channel[channel.Request]) -> None:
+        self.channel = parent
         self.model: Model | None = None
         self.speech: Speech | None = None
         self.step: TrainingStep | None = None
@@ -71,32 +57,30 @@ class Worker:
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
         while (request := self.channel.receive()) is not None:
-            if isinstance(request, Load):
+            if isinstance(request, channel.Load):
                 self._answer(partial(self._load, request))
-            elif isinstance(request, Do) and request.fork:
+            elif isinstance(request, channel.Do) and request.fork:
                 self._in_fork(request.job)
-            elif isinstance(request, Do):
+            elif isinstance(request, channel.Do):
                 self._answer(partial(self._job, request.job))
 
-    def _answer(self, work: Callable[[], Event]) -> bool:
+    def _answer(self, work: Callable[[], channel.Event]) -> bool:
         """Do the work and send its result, or what went wrong in a sentence; the traceback goes to the log."""
         try:
             self.channel.send(work())
         except ProfilerError as error:
-            unsupported = isinstance(error, NotSupported)
-            self.channel.send(
-                Failed("unsupported" if unsupported else "user" if error.exit_code == 2 else "other", str(error))
-            )
+            kind: channel.FailureKind = "user" if error.exit_code == 2 else "other"
+            self.channel.send(channel.Failed("unsupported" if isinstance(error, NotSupported) else kind, str(error)))
         except MemoryError:
-            self.channel.send(Failed("other", "out of memory"))
+            self.channel.send(channel.Failed("other", "out of memory"))
         except Exception as error:
             traceback.print_exc()
-            self.channel.send(Failed("other", explain(error)))
+            self.channel.send(channel.Failed("other", explain(error)))
         else:
             return True
         return False
 
-    def _load(self, request: Load) -> Loaded:
+    def _load(self, request: channel.Load) -> channel.Loaded:
         downloads = may_download(request.model)
         if request.sandbox is not None:
             tempfile.tempdir = str(request.sandbox.temporary)  # known to a library already, maybe
@@ -133,11 +117,7 @@ class Worker:
         # What is imported on first use is imported here, once, and not in every fork.
         torch.manual_seed(0)
         self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
-        for name in (
-            "torch.autograd.profiler",
-            "profiler.measure.breakdown.rows",
-            "profiler.measure.breakdown.profiled",
-        ):
+        for name in ("torch.autograd.profiler", "profiler.measure.breakdown.rows"):
             importlib.import_module(name)
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()
@@ -147,7 +127,7 @@ class Worker:
             if not fit(self._own, available_memory()):
                 self._own = []
                 self.model.notes.append(messages.LARGE_MODEL)
-        return Loaded(
+        return channel.Loaded(
             weights=self.model.weights,
             output=self.model.output,
             sample_rate=self.model.rate,
@@ -160,13 +140,13 @@ class Worker:
             notes=self.model.notes,
         )
 
-    def _job(self, job: AnyJob) -> Done:
+    def _job(self, job: channel.AnyJob) -> channel.Done:
         before = os.times()
         run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
         after = os.times()
-        return Done(after.user + after.system - before.user - before.system)
+        return channel.Done(after.user + after.system - before.user - before.system)
 
-    def _in_fork(self, job: AnyJob) -> None:
+    def _in_fork(self, job: channel.AnyJob) -> None:
         """Have the job done by a child. One that is done says so by a byte, and is still leaving while the next one
         starts: giving back its memory takes as long as all else around a small job."""
         sys.stdout.flush()
@@ -177,8 +157,8 @@ class Worker:
         if child == 0:
             os.close(read_end)
             die_with_parent()
-            self.channel.send(Started(os.getpid()))
-            if isinstance(job, CellJob) and job.turns:
+            self.channel.send(channel.Started(os.getpid()))
+            if isinstance(job, channel.CellJob) and job.turns:
                 own_pages(self._own)
             done = self._answer(partial(self._job, job))
             sys.stderr.flush()
@@ -193,7 +173,7 @@ class Worker:
             return
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
-        self.channel.send(Ended(-ended if ended < 0 else None))
+        self.channel.send(channel.Ended(-ended if ended < 0 else None))
 
 
 def _offer_to_oom_killer() -> None:
@@ -209,7 +189,7 @@ def main() -> None:
     notice_stops()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
-    Worker(Channel(read_fd, write_fd, REQUESTS)).serve()
+    Worker(channel.Channel(read_fd, write_fd, channel.REQUESTS)).serve()
 
 
 if __name__ == "__main__":

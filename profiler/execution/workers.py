@@ -16,7 +16,7 @@ from msgspec import structs
 
 from profiler.device import Device
 from profiler.environment import available_memory
-from profiler.execution.channel import AnyJob, CellJob, Load, Loaded, PassDone, Ready, ReferenceJob
+from profiler.execution.channel import AnyJob, Called, CellJob, Load, Loaded, PassDone, ReferenceJob
 from profiler.execution.handle import JobFailed, OnEvent, RunningJob, WorkerHandle
 from profiler.models.model import ModelRequest
 from profiler.models.request import model_request
@@ -150,7 +150,7 @@ class Workers:
             running.append(
                 self.ready(variant).start(structs.replace(job, turns=True), self.can_fork, timeout, on_event)
             )
-            step(number, lambda job: job.wait_for(Ready))
+            step(number, lambda job: job.wait_for(Called))
         turns = 0
         while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
             for number in (0, 1) if turns % 2 == 0 else (1, 0):
@@ -160,8 +160,7 @@ class Workers:
             turns += 1
         for number in range(len(running)):
             if failures[number] is None:
-                step(number, lambda job: job.enough())
-                step(number, lambda job: job.finish())  # before the other's: passes beside timing do not overlap
+                step(number, lambda job: job.finish_turns())  # before the other's: passes beside timing do not overlap
         return [(job.results, failure) for job, failure in zip(running, failures, strict=True)]
 
     def reference(self, variant: str, timeout: float) -> Reference | None:

@@ -222,8 +222,8 @@ class TimePass(Pass[Round, Rounds]):
             chunks_before = len(chunks.times) if chunks is not None else 0
             work.progress(timing)
 
-        if work.turns is not None:
-            timing = take_turns(work.run, work.inputs, work.device, work.size, work.turns.wait, report)
+        if work.wait is not None:
+            timing = take_turns(work.run, work.inputs, work.device, work.size, work.wait, report)
         else:
             timing = time_calls(work.run, work.inputs, work.device, work.size, report)
         return Round(
