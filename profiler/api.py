@@ -207,7 +207,7 @@ def run_recipe(
         execution = AbExecution(loaded, options, display, question) if question else Execution(loaded, options, display)
         interrupted = False
         try:
-            with _stopping(execution.workers) if signals else _nothing():
+            with _stopping(execution.workers) if signals else contextlib.nullcontext():
                 results = execution.execute()
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
@@ -239,9 +239,4 @@ def _stopping(workers: Workers) -> Iterator[None]:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, stop)
-    yield
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
     yield

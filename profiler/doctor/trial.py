@@ -15,8 +15,8 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,10 +67,12 @@ def run_trial(threads: int, on_step: OnStep = lambda done, of: None) -> Trial:
     trial, start = Trial(), time.monotonic()
     processes, pages = _cpu_seconds(), swapped_pages()
     counters = read_counters([], _children())
-    with tempfile.TemporaryDirectory(prefix="speech-profiler-doctor-") as folder, _loaded() as runs:
+    with tempfile.TemporaryDirectory(prefix="speech-profiler-doctor-") as folder, ExitStack() as workers:
+        runs: list[Workers] = []
         while len(runs) < RUNS and (len(runs) < FEWEST_RUNS or time.monotonic() - start < LOADING_SECONDS):
             on_step(len(runs), RUNS + ROUNDS)
             runs.append(_workers(Path(folder) / str(len(runs)), threads))
+            workers.callback(runs[-1].close)
             runs[-1].ready(VARIANT)
         trial.runs = [[] for _ in runs]
         order = list(range(len(runs)))
@@ -78,9 +80,21 @@ def run_trial(threads: int, on_step: OnStep = lambda done, of: None) -> Trial:
             if number >= FEWEST_ROUNDS and time.monotonic() - start >= TRIAL_SECONDS:
                 break
             on_step(RUNS + number, RUNS + ROUNDS)
+            # The same audio in every run.
+            job = CellJob(
+                threads=threads,
+                passes=("time",),
+                seconds=SECONDS,
+                batch_size=1,
+                seed=number,
+                size=SIZE,
+                handoff=threads > 1,
+            )
             random.Random(number).shuffle(order)
             for run in order:
-                _round(trial, run, runs[run], _job(threads, number))
+                found: Round = runs[run].do(VARIANT, job, ROUND_TIMEOUT, lambda event: None)["time"].result
+                trial.runs[run].append(statistics.median(found.timing.samples))
+                trial.handoff_s += [found.handoff_s] if found.handoff_s is not None else []
     trial.seconds = time.monotonic() - start
     trial.conditions = between(counters, read_counters([], _children()))
     trial.busy = busiest(processes, _cpu_seconds(), trial.seconds)
@@ -88,42 +102,11 @@ def run_trial(threads: int, on_step: OnStep = lambda done, of: None) -> Trial:
     return trial
 
 
-@contextmanager
-def _loaded() -> Iterator[list[Workers]]:
-    """A list of workers, all of which are ended in the end."""
-    runs: list[Workers] = []
-    try:
-        yield runs
-    finally:
-        for workers in runs:
-            workers.close()
-
-
 def _workers(folder: Path, threads: int) -> Workers:
     folder.mkdir()
     recipe = Recipe.model_validate(RECIPE)
     loaded = LoadedRecipe(folder / "doctor.yaml", "", recipe, {VARIANT: recipe})
     return Workers(loaded, folder, "cpu", {VARIANT: threads})
-
-
-def _job(threads: int, number: int) -> CellJob:
-    """The work of a round, the same audio in every run."""
-    return CellJob(
-        threads=threads,
-        passes=("time",),
-        seconds=SECONDS,
-        batch_size=1,
-        seed=number,
-        size=SIZE,
-        handoff=threads > 1,
-    )
-
-
-def _round(trial: Trial, run: int, workers: Workers, job: CellJob) -> None:
-    found: Round = workers.do(VARIANT, job, ROUND_TIMEOUT, lambda event: None)["time"].result
-    trial.runs[run].append(statistics.median(found.timing.samples))
-    if found.handoff_s is not None:
-        trial.handoff_s.append(found.handoff_s)
 
 
 def _children() -> float:
@@ -135,15 +118,11 @@ def _children() -> float:
 def _cpu_seconds() -> dict[tuple[int, str], float]:
     """(pid, name) -> CPU seconds so far of every process but this one."""
     found = {}
-    for process in _others():
+    for process in psutil.process_iter(["pid", "name", "cpu_times"]):
         times = process.info["cpu_times"]
-        if times is not None:  # a process of others may not tell
-            found[process.info["pid"], process.info["name"] or "?"] = times.user + times.system
+        if times is not None and process.pid != os.getpid():  # a process of others may not tell
+            found[process.pid, process.info["name"] or "?"] = times.user + times.system
     return found
-
-
-def _others() -> Iterable[psutil.Process]:
-    return (found for found in psutil.process_iter(["pid", "name", "cpu_times"]) if found.info["pid"] != os.getpid())
 
 
 def busiest(

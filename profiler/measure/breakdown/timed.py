@@ -7,14 +7,11 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from profiler.measure.autograd import Followed
 from profiler.measure.breakdown.labels import Chains, LabelledCall
 from profiler.measure.breakdown.watch import BackwardTally, Kind, LogEntry, Tally, follow_parts, wall, watching_step
-
-if TYPE_CHECKING:
-    pass
 
 SECONDS = 0.5
 LEAST, MOST = 2, 10  # turns
