@@ -41,15 +41,10 @@ class Workers:
         self.threads = threads
         self.on_load: Callable[[str, Loaded, float], None] = lambda variant, model, seconds: None
         self._workers: dict[str, WorkerHandle] = {}
-        self._made_room = False
+        self.crowded = False  # whether the models of all variants were too large to be held at once
         # Whether variants take turns: all are needed at once, none is let go for another, their processes are alike.
         self.together = False
         self._used = False  # whether a process has done a job in itself
-
-    @property
-    def crowded(self) -> bool:
-        """Whether the models of all variants were too large to be held at once."""
-        return self._made_room
 
     @property
     def can_fork(self) -> bool:
@@ -57,11 +52,9 @@ class Workers:
 
     def ready(self, variant: str) -> WorkerHandle:
         """A worker with the variant's model loaded."""
-        worker = self._workers.get(variant)
-        if worker is not None and worker.alive:
+        if (worker := self._workers.get(variant)) is not None and worker.alive:
             return worker
-        if worker is not None:
-            self._discard(variant)
+        self._discard(variant)
         self._make_room()
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio
@@ -93,7 +86,7 @@ class Workers:
     def _make_room(self) -> None:
         """Idle models are let go where a new one could find too little memory; they are loaded again when needed."""
         if self._workers and not self.together and available_memory() < ROOM * psutil.virtual_memory().total:
-            self._made_room = True
+            self.crowded = True
             self.close()
 
     def _settings(self, name: str) -> Variant:

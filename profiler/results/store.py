@@ -18,11 +18,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import ValidationError
 
 from profiler.errors import StorageError, UserError
+from profiler.results.metric import follow
 from profiler.results.statistics import cut, estimate
 from profiler.results.types import (
     FILE,
@@ -134,26 +135,16 @@ class ResultsFile:
     def _replace(self, to_disk: bool) -> None:
         """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
         text = _json(self.head.model_dump(mode="json", by_alias=True))
-        part = fresh(self.path.with_name(f".{FILE}.part"))
         places: dict[Key, tuple[int, int]] = {}
-        try:
-            with part.open("wb") as file:
-                file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
-                for number, (key, cell) in enumerate(self._cells.items()):
-                    file.write(b",\n  " if number else b"\n  ")
-                    found = cell if isinstance(cell, bytes) else cell.read()
-                    places[key] = file.tell(), len(found)
-                    file.write(found)
-                file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
-                file.flush()
-                if to_disk:
-                    os.fsync(file.fileno())
-            whole = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
-            part.replace(self.path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+        with replacing(self.path, to_disk) as file:
+            file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
+            for number, (key, cell) in enumerate(self._cells.items()):
+                file.write(b",\n  " if number else b"\n  ")
+                found = cell if isinstance(cell, bytes) else cell.read()
+                places[key] = file.tell(), len(found)
+                file.write(found)
+            file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
+        whole = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         if self._whole is not None:
             os.close(self._whole)
         self._whole = whole
@@ -189,25 +180,29 @@ def _dump(record: Record) -> bytes:
     return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
-    """Write beside the target, then rename: readers see the old file or the new one, never half of it.
+@contextmanager
+def replacing(path: Path, to_disk: bool = True) -> Iterator[IO[bytes]]:
+    """What is written beside the target, then renamed: readers see the old file or the new one, never half of it.
 
     `to_disk=False` leaves it to the system when the bytes reach the disk: safe against anything but a power cut.
     """
-    part = path.with_name(f".{path.name}.part")
-    with _storage(path):
-        try:
-            fresh(part)
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                if to_disk:
-                    os.fsync(file.fileno())
-            part.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+    part = fresh(path.with_name(f".{path.name}.part"))
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            if to_disk:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
+    with _storage(path), replacing(path, to_disk) as file:
+        file.write(text.encode())
 
 
 def read_results(path: Path) -> Results:
@@ -268,7 +263,7 @@ def _key(cell: Any) -> str:
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """Schema 1 took the median and its interval over all calls, as if calls of one minute were independent."""
     data = data | {"schema": SCHEMA}
-    width = _at(data, "run", "resolved", "measure", "width")
+    width = follow(data, "run", "resolved", "measure", "width")
     width = width if isinstance(width, float) else WIDTH
     cells = data.get("cells")
     for cell in cells if isinstance(cells, list) else []:
@@ -292,9 +287,3 @@ def _upgrade_cell(cell: dict[str, Any], width: float) -> None:
             cell["rtfx"] = 1.0 / cell["rtf"]
     except (TypeError, KeyError, ValueError, ZeroDivisionError):
         return  # no samples, or damaged ones: what is wrong with them is found by the check that follows
-
-
-def _at(data: Any, *keys: str) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data

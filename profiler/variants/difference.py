@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from profiler.results.types import Distance, OutputDifference
-from profiler.variants.layers import all_modules, recorded_calls
+from profiler.variants.layers import all_modules, hooked, recorded_calls
 
 if TYPE_CHECKING:
     import torch
@@ -54,12 +54,8 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
     for name, part in model.components.items():
         if next(part.parameters(), None) is not None or _is_converted(part):
             handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))
-    try:
-        with torch.no_grad(), recorded_calls(model) as calls:
-            output = model.run(value)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(handles), torch.no_grad(), recorded_calls(model) as calls:
+        output = model.run(value)
     searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
     # What is called step by step (a decoder, a language model) has not got all of the speech at its first call.
     order = sorted(tensors, key=lambda name: counts[name] == 1)

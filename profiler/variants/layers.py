@@ -29,6 +29,16 @@ def failing(words: str) -> Iterator[None]:
         raise NotSupported(f"{words}: {error}") from error
 
 
+@contextmanager
+def hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Hooks that are gone again in the end."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 @dataclass
 class Step:
     """What one change did. `layers` is None where a change is not one of layers."""
@@ -148,12 +158,6 @@ def recorded_calls(model: Model) -> Iterator[ModuleCalls]:
     def leave(module: Any, arguments: Any, output: Any) -> None:
         open_calls.pop()
 
-    handles = [
-        hooks.register_module_forward_pre_hook(enter),
-        hooks.register_module_forward_hook(leave, always_call=True),
-    ]
-    try:
+    before, after = hooks.register_module_forward_pre_hook, hooks.register_module_forward_hook
+    with hooked([before(enter), after(leave, always_call=True)]):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()

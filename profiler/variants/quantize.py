@@ -23,6 +23,7 @@ from profiler.variants.layers import (
     become,
     counted_classes,
     failing,
+    hooked,
     observe_calls,
     own_parameters,
     unique_parameters,
@@ -262,18 +263,11 @@ def _calibrate(model: Model, inputs: list[Any], chosen: list[Any], engine: str) 
         before(arguments[0].float())
         after(output.float())
 
-    handles = [layer.register_forward_hook(watch) for layer in chosen]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # observers advise on settings that the engine's own defaults chose
-            run_all(model, inputs)
-            return [
-                (_scale(observers[id(layer)][0]), _scale(observers[id(layer)][1])) if id(layer) in observers else None
-                for layer in chosen
-            ]
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked([layer.register_forward_hook(watch) for layer in chosen]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # observers advise on settings that the engine's own defaults chose
+        run_all(model, inputs)
+        found = [observers.get(id(layer)) for layer in chosen]
+        return [(_scale(pair[0]), _scale(pair[1])) if pair is not None else None for pair in found]
 
 
 def observer_of(engine: str) -> Callable[[], Any]:
