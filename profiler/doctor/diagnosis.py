@@ -18,8 +18,7 @@ from profiler.conditions import floor as floors
 from profiler.conditions.floor import ASSUMED, Floor
 from profiler.doctor import checks
 from profiler.doctor.checks import Check
-from profiler.doctor.noise import CONFIDENCE, FEWEST_RUNS, Noise, estimate_noise
-from profiler.doctor.trial import OnStep, Trial, run_trial
+from profiler.doctor.trial import CONFIDENCE, FEWEST_RUNS, Noise, OnStep, Trial, estimate_noise, run_trial
 from profiler.environment import RECORDED, allowed_cpus, available_memory, memory_limit, nvidia_smi, read_gpus
 from profiler.errors import StorageError, WorkerError
 from profiler.recipe.schema import Measure

@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from profiler.errors import StorageError, UserError, did_you_mean
-from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import is_archive, unpack
-from profiler.results.store import read_results
+from profiler.results.store import read_as_much, read_results
 from profiler.results.types import FILE, JOURNAL, Results
 
 DEPTHS = ("*", "*/*", "*/*/*")  # runs of other machines are dropped in with or without a folder around them

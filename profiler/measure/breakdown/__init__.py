@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from profiler.measure.breakdown.labels import Chains, LabelledCall, Patterns
-    from profiler.measure.breakdown.timed import Timed
+    from profiler.measure.breakdown.watch import Timed
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Trace
@@ -72,7 +72,7 @@ def measure_breakdown(
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
-    from profiler.measure.breakdown.timed import time_parts
+    from profiler.measure.breakdown.watch import time_parts
 
     notes: list[str] = []
     chains, training = call.chains, call.step is not None
