@@ -10,9 +10,9 @@ from profiler.comparison.judge import decided
 from profiler.environment import allowed_cpus
 from profiler.execution.cell import CellState
 from profiler.execution.display import Display
-from profiler.execution.handle import same_addresses
 from profiler.execution.run import Execution, Options
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.workers import same_addresses
 from profiler.measure.latency import RoundSize
 from profiler.measure.layout import can_own_pages
 from profiler.plan import Cell, later_round_order

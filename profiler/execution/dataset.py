@@ -17,10 +17,9 @@ from profiler.errors import ModelError, NotSupported, UserError, WorkerError
 from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event
 from profiler.execution.dataset_state import DatasetState
 from profiler.execution.display import Display
-from profiler.execution.handle import JobFailed
 from profiler.execution.predict import Forecast
 from profiler.execution.scoring import RunScores
-from profiler.execution.workers import Workers
+from profiler.execution.workers import JobFailed, Workers
 from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
 from profiler.results.store import ResultsFile

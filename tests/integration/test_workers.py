@@ -12,8 +12,7 @@ import pytest
 from msgspec import structs
 
 from profiler.execution.channel import BeginPass, CellJob, Event, PassDone
-from profiler.execution.handle import JobFailed
-from profiler.execution.workers import Workers
+from profiler.execution.workers import JobFailed, Workers
 from profiler.measure.latency import RoundSize, Timing
 from profiler.measure.passes.time import Round
 from profiler.recipe.load import load_recipe
