@@ -16,16 +16,17 @@ from profiler.audio import Batch, Samples, Speech, pad, read_mono
 from profiler.dataset.items import Utterance
 from profiler.device import Device
 from profiler.errors import AudioError
-from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob
+from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event
 from profiler.measure.latency import timed
 
 if TYPE_CHECKING:
-    from profiler.execution.job import Emit
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
 
-def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step: TrainingStep | None = None) -> None:
+def time_batches(
+    job: DatasetJob, model: Model, speech: Speech, emit: Callable[[Event], None], step: TrainingStep | None
+) -> None:
     """All batches of a job, in order; the first that works is run once more before, to warm up."""
     device, warm = Device(job.device), False
     gc.disable()

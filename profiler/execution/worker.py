@@ -16,8 +16,10 @@ import gc
 import importlib
 import os
 import signal
+import statistics
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -25,14 +27,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler import messages, sandbox
+from profiler.device import Device
 from profiler.environment import available_memory, versions
 from profiler.errors import NotSupported, ProfilerError
 from profiler.execution import channel
-from profiler.execution.job import run_job
-from profiler.measure.latency import notice_stops
+from profiler.measure.latency import INPUTS, Timing, notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
+from profiler.measure.passes import PASSES, Absent, Work, memory
 from profiler.models.request import may_download
 from profiler.processes import die_with_parent, explain
+from profiler.results.types import CellInput
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 FIRST_USE_SECONDS = 0.01
+PROGRESS_SECONDS = 0.5  # at most this often does a worker report how far it is
 OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
 
@@ -53,6 +58,7 @@ class Worker:
         self.step: TrainingStep | None = None
         self._own: list[Run] = []  # the pages that loading the model has used, which a fork that takes turns copies
         self._leaving: list[int] = []  # children whose work is done
+        self._last_report = 0.0
 
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
@@ -89,7 +95,6 @@ class Worker:
 
         torch.set_num_threads(1)
         from profiler.audio import Speech
-        from profiler.device import Device
         from profiler.measure.breakdown import find_parts
         from profiler.measure.parameters import count_parameters, size_bytes
         from profiler.measure.passes.trace import prepare_profiler
@@ -141,10 +146,87 @@ class Worker:
         )
 
     def _job(self, job: channel.AnyJob) -> channel.Done:
+        """Each pass is announced, and what it gives is sent as soon as it is done."""
+        import torch
+
         before = os.times()
-        run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
+        memory.let_parent_reset(self._reset_peak)
+        if job.cpus:
+            os.sched_setaffinity(0, job.cpus)
+        torch.set_num_threads(job.threads)
+        if isinstance(job, channel.ReferenceJob):
+            from profiler.measure.reference import measure_reference
+
+            self.channel.send(channel.ReferenceDone(measure_reference()))
+        else:
+            assert self.model is not None
+            assert self.speech is not None
+            if job.device == "cpu":
+                torch.default_generator.manual_seed(job.seed)  # torch.manual_seed asks every kind of device it knows
+            else:
+                torch.manual_seed(job.seed)
+            with torch.set_grad_enabled(self.step is not None):
+                if isinstance(job, channel.DatasetJob):
+                    from profiler.execution.batches import time_batches
+
+                    time_batches(job, self.model, self.speech, self.channel.send, self.step)
+                else:
+                    self._do_passes(job, self.model, self.speech)
         after = os.times()
         return channel.Done(after.user + after.system - before.user - before.system)
+
+    def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
+        """With a training step the passes call that, in place of the model."""
+        step = self.step
+        batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
+        work = Work(
+            model=model,
+            step=step,
+            inputs=[step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches],
+            seconds_of_audio=batches[0].seconds_of_audio,
+            device=Device(job.device),
+            size=job.size,
+            seed=job.seed,
+            trace=job.trace,
+            folder=job.folder,
+            place=job.place,
+            counted="operations" in job.passes,
+            handoff=job.handoff,
+            wait=self._take_turn if job.turns else None,
+            progress=self._progress,
+        )
+        given = CellInput(
+            seconds_of_audio=statistics.fmean(batch.seconds_of_audio for batch in batches),
+            share_of_padding=statistics.fmean(batch.share_of_padding for batch in batches),
+        )
+        self._last_report = time.monotonic()
+        for name in job.passes:
+            self.channel.send(channel.BeginPass(name))
+            start = time.perf_counter()
+            found = PASSES[name].measure(work)
+            done = channel.PassDone(name=name, input=given, work_s=time.perf_counter() - start)
+            if isinstance(found, Absent):
+                done.reason = found.reason
+            else:
+                done.result = found
+            self.channel.send(done)
+
+    def _reset_peak(self) -> bool:
+        self.channel.send(channel.ResetPeak())
+        answer = self.channel.receive()
+        return isinstance(answer, channel.PeakReset) and answer.done
+
+    def _take_turn(self, last: float | None) -> bool:
+        self.channel.send(channel.Called(last))
+        answer = self.channel.receive()
+        return isinstance(answer, channel.Turn) and answer.again
+
+    def _progress(self, timing: Timing) -> None:
+        now = time.monotonic()
+        if now - self._last_report >= PROGRESS_SECONDS:
+            self._last_report = now
+            seen = timing.samples or timing.warmup
+            self.channel.send(channel.Progress(len(timing.samples), seen[len(seen) // 2]))
 
     def _in_fork(self, job: channel.AnyJob) -> None:
         """Have the job done by a child. One that is done says so by a byte, and is still leaving while the next one
