@@ -176,12 +176,7 @@ def _floor_check(noise: Noise, floor: Floor) -> Check:
         found += "; earlier trials differ more"
     if floor.value <= ASSUMED:
         return Check("noise floor", "ok", found)
-    return Check(
-        "noise floor",
-        "warn",
-        found,
-        "See what else is marked here; compare turn by turn with `ab`.",
-    )
+    return Check("noise floor", "warn", found, "See what else is marked here; compare turn by turn with `ab`.")
 
 
 def _keep(threads: int, noise: Noise, undisturbed: bool) -> tuple[Floor, list[Check]]:

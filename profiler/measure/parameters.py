@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,10 +142,7 @@ def counts_file() -> Path:
 
 def shipped_counts() -> list[dict[str, Any]]:
     """[{recipe, variant, model, parameters, size_bytes}] of all shipped recipes."""
-    try:
-        found: list[dict[str, Any]] = json.loads(counts_file().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
+    found: list[dict[str, Any]] = json.loads(counts_file().read_bytes()) if counts_file().exists() else []
     return found
 
 
@@ -174,26 +169,6 @@ def known_counts(recipe: Recipe) -> Counts | None:
     return None
 
 
-@contextmanager
-def _without_chatter() -> Iterator[None]:
-    """What libraries print while they are imported goes nowhere; errors are raised, not printed."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for saved, number in zip(kept, (1, 2), strict=True):
-            os.dup2(saved, number)
-            os.close(saved)
-        os.close(nowhere)
-
-
 def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
     """Of any model, by building it on the meta device: in a process of its own, in the sandbox unless it is trusted."""
     from profiler import sandbox
@@ -211,9 +186,11 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
         import torch
 
         torch.set_num_threads(1)  # a fork of a process that used several would wait for them
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for chatter in (1, 2):  # of libraries that are imported; errors are raised, not printed
+            os.dup2(nowhere, chatter)
         try:
-            with _without_chatter():
-                built = build_for_counting(request)
+            built = build_for_counting(request)
         except UserError as error:
             return {"wrong": str(error)}
         return {"parameters": count_parameters(built).model_dump(), "size_bytes": size_bytes(built).model_dump()}

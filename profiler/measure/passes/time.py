@@ -270,11 +270,7 @@ class TimePass(Pass[Round, Rounds]):
         if any(found.device):
             device, all_of_them = estimate(found.device), _flat(found.device)
             cell.device_time_s = DeviceTime(
-                median=device.value,
-                ci95=device.ci95,
-                n=len(all_of_them),
-                samples=all_of_them,
-                rtf=device.value / audio,
+                median=device.value, ci95=device.ci95, n=len(all_of_them), samples=all_of_them, rtf=device.value / audio
             )
 
     def take_up(self, cell: CellResult) -> Rounds | None:
