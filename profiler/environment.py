@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import resource
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -82,11 +81,14 @@ def read_environment() -> Environment:
 
 def read_state() -> MachineState:
     """What changes while a run goes on."""
+    frequency = psutil.cpu_freq()
+    sensors: Mapping[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
+    temperatures = [found.current for readings in sensors.values() for found in readings if found.current]
     return MachineState(
         load=os.getloadavg(),
         governor=read_text(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        frequency_mhz=_frequency(),
-        temperature_c=_temperature(),
+        frequency_mhz=round(frequency.current, 1) if frequency and frequency.current else None,
+        temperature_c=max(temperatures, default=None),
         steal_s=getattr(psutil.cpu_times(), "steal", None),
     )
 
@@ -167,20 +169,8 @@ def _throttle_files(system: Path) -> list[Path]:
     return list((system / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"))
 
 
-def _frequency() -> float | None:
-    frequency = psutil.cpu_freq()
-    return round(frequency.current, 1) if frequency and frequency.current else None
-
-
-def _temperature() -> float | None:
-    sensors: Mapping[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
-    return max((found.current for readings in sensors.values() for found in readings if found.current), default=None)
-
-
 def read_gpus() -> list[Gpu]:
     """NVIDIA GPUs, their driver and who else uses them, as nvidia-smi tells."""
-    if shutil.which("nvidia-smi") is None:
-        return []
     gpus = [
         Gpu(**dict(zip(("name", "driver", "memory", "uuid"), row, strict=False)))
         for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")

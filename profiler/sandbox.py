@@ -128,7 +128,7 @@ def restrict(places: Places, network: bool) -> None:
         raise OSError(errno.EBUSY, "the sandbox cannot be made: Landlock would leave out threads that run already")
     _drop_capabilities()
     rules = {places.run: IN_RUN, places.temporary: IN_OWN, places.cache: IN_OWN}
-    rules |= dict.fromkeys(_devices(), WRITE_FILE | TRUNCATE | IOCTL_DEV)
+    rules |= {path: ON_FILES for name in DEVICES for path in Path("/dev").glob(name)}
     _landlock(rules | (dict.fromkeys(_downloads(), IN_OWN) if network else {}), network)
     calls = CALLS.get(platform.machine())
     if calls is not None:
@@ -153,11 +153,6 @@ def _downloads() -> Iterator[Path]:
             made = folder.expanduser()
             made.mkdir(parents=True, exist_ok=True)
             yield made
-
-
-def _devices() -> Iterator[Path]:
-    for name in DEVICES:
-        yield from Path("/dev").glob(name)
 
 
 def _landlock(rules: dict[Path, int], network: bool) -> None:
@@ -215,18 +210,12 @@ def _drop_capabilities() -> None:
         if number not in KEPT:
             LIBC.prctl(DROP_CAPABILITY, number, 0, 0, 0)  # fails for who has none, and for numbers that do not exist
     wanted = sum(1 << number for number in KEPT)
-    _, permitted = _capabilities()
-    kept = permitted & wanted
-    halves = [half for part in (kept & 0xFFFFFFFF, kept >> 32) for half in (part, part, 0)]
-    _checked(LIBC.capset(struct.pack("Ii", CAPABILITIES, 0), struct.pack("6I", *halves)))
-
-
-def _capabilities() -> tuple[int, int]:
-    """(effective, permitted) of this process."""
     data = ctypes.create_string_buffer(24)
     _checked(LIBC.capget(struct.pack("Ii", CAPABILITIES, 0), data))
-    low, low_permitted, _, high, high_permitted, _ = struct.unpack("6I", data.raw)
-    return low | high << 32, low_permitted | high_permitted << 32
+    _, low, _, _, high, _ = struct.unpack("6I", data.raw)  # effective, permitted, inheritable
+    kept = (low | high << 32) & wanted
+    halves = [half for part in (kept & 0xFFFFFFFF, kept >> 32) for half in (part, part, 0)]
+    _checked(LIBC.capset(struct.pack("Ii", CAPABILITIES, 0), struct.pack("6I", *halves)))
 
 
 def _call(number: int, *arguments: object) -> int:

@@ -143,7 +143,7 @@ def diagnose(
         checks.settings(os.environ, SPIN),
         checks.disk(logdir),
         checks.untrusted_models(),
-        *checks.gpus(read_gpus(), _gpu_states()),
+        *checks.gpus(read_gpus(), nvidia_smi(checks.GPU_QUERY)),
     ]
     kept = None
     if noise is not None:
@@ -194,12 +194,6 @@ def _software() -> str:
         return f"torch {importlib.metadata.version('torch')}"
     except importlib.metadata.PackageNotFoundError:
         return "torch"
-
-
-def _gpu_states() -> list[list[str]]:
-    import shutil
-
-    return nvidia_smi(checks.GPU_QUERY) if shutil.which("nvidia-smi") else []
 
 
 def _look_at(problems: list[str]) -> str:

@@ -162,7 +162,9 @@ class Noise:
         being the SD of whole runs, has the rounds' share in it once more: that makes up for what a minute cannot show.
         """
         own = math.pi / 2 * self.between_rounds**2 / rounds
-        return _detectable(math.sqrt(2 * (self.floor**2 + own)))
+        normal = statistics.NormalDist()
+        deviations = normal.inv_cdf((1 + LEVEL) / 2) + normal.inv_cdf(POWER)
+        return math.exp(deviations * math.sqrt(2 * (self.floor**2 + own))) - 1
 
 
 def estimate_noise(runs: Sequence[Sequence[float]]) -> Noise:
@@ -185,8 +187,3 @@ def estimate_noise(runs: Sequence[Sequence[float]]) -> Noise:
         floor=between * math.sqrt(free / chi2),
         between_rounds=math.sqrt(statistics.fmean(statistics.variance(rounds) for rounds in logs)),
     )
-
-
-def _detectable(standard_error: float) -> float:
-    normal = statistics.NormalDist()
-    return math.exp((normal.inv_cdf((1 + LEVEL) / 2) + normal.inv_cdf(POWER)) * standard_error) - 1

@@ -187,7 +187,8 @@ class Execution:
                 if state.open:
                     self._ready(state.cell.variant)
                 if number == 0 and state.open:
-                    state.skip = self._reason_to_skip(state.cell)
+                    forecast, rate = self.forecasts[state.cell.variant], self.file.head.rate(state.cell.variant)
+                    state.skip = forecast.reason_to_skip(state.cell, available_memory(), rate)
             if all(state.open for state in states):
                 self.display.cell(cells[0], number, self._time_left())
                 with self._failing(cells[0].variant):
@@ -338,10 +339,6 @@ class Execution:
         if found is not None:
             self.peaks[threads] = higher_peak(self.peaks.get(threads), found)
         return found
-
-    def _reason_to_skip(self, cell: Cell) -> str | None:
-        rate = self.file.head.rate(cell.variant)
-        return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
     def _time_left(self) -> float | None:
         """Of the first rounds, and of the time for more where cells need them."""

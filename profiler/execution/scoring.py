@@ -8,7 +8,6 @@ from pathlib import Path
 from profiler.accuracy import transcripts
 from profiler.accuracy.score import Score, left_out, put_differences, put_rates, score
 from profiler.accuracy.transcripts import Transcript
-from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
@@ -53,7 +52,9 @@ class RunScores:
         utterances = {utterance.id: utterance for utterance in self.plan.batches[batch]}
         for name, text in zip(done.ids, done.texts, strict=True):
             if name not in known:
-                new.append(_transcript(utterances[name], text, done.latency or 0.0, batch, len(done.ids)))
+                spoken, took = utterances[name], done.latency or 0.0
+                assert spoken.text is not None
+                new.append(Transcript(name, spoken.text, text, spoken.seconds, took, batch, len(done.ids)))
             elif known[name].hypothesis != text:
                 self.changed.setdefault(variant, set()).add(name)
         if new:
@@ -132,8 +133,3 @@ class RunScores:
             for name in batch.ids
             if name not in known
         }
-
-
-def _transcript(utterance: Utterance, text: str, latency: float, batch: int, batch_size: int) -> Transcript:
-    assert utterance.text is not None
-    return Transcript(utterance.id, utterance.text, text, utterance.seconds, latency, batch, batch_size)

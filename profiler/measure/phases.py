@@ -50,16 +50,11 @@ def training_round(step: TrainingStep, inputs: list[Any]) -> StepRound:
     """Of the steps since the warm-up."""
     return StepRound(
         phases=step.times(),
-        losses=[_finite(loss) for loss in step.losses],
+        losses=[loss if math.isfinite(loss) else None for loss in map(float, step.losses)],
         frame_rate=step.frame_rate,
         tokens=statistics.fmean(targets.total for _, targets in inputs),
         state_bytes=step.state_bytes(),
     )
-
-
-def _finite(loss: Any) -> float | None:
-    value = float(loss)
-    return value if math.isfinite(value) else None
 
 
 def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:

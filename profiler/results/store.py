@@ -127,7 +127,8 @@ class ResultsFile:
     def _append(self, key: Key, text: bytes) -> None:
         if self._journal is None:
             self._journal = os.open(fresh(self.folder / JOURNAL), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            self._journal_end = _whole_lines(self._journal)  # of a run that is taken up
+            # Of a run that is taken up: after the last line that was not cut off.
+            self._journal_end = os.pread(self._journal, os.fstat(self._journal).st_size, 0).rfind(b"\n") + 1
         line = text + b"\n"
         try:
             written = os.pwrite(self._journal, line, self._journal_end)
@@ -161,11 +162,6 @@ class ResultsFile:
             self._journal_end = 0
         else:
             (self.folder / JOURNAL).unlink(missing_ok=True)
-
-
-def _whole_lines(file: int) -> int:
-    """Where the last line that was not cut off ends."""
-    return os.pread(file, os.fstat(file).st_size, 0).rfind(b"\n") + 1
 
 
 @contextmanager

@@ -233,6 +233,15 @@ class ChunkLatency(Record):
     over: float  # their share
     samples: list[float]  # at most 1000 of each round, chosen at random; median and percentiles are of these
 
+    @property
+    def rtf(self) -> float:
+        return self.median / self.seconds
+
+    @property
+    def delay(self) -> float:
+        """From the first sound of a chunk to its result."""
+        return self.seconds + self.lookahead_s + self.median
+
 
 class DeviceTime(Record):
     """Seconds of one call by the device's own clock."""

@@ -139,9 +139,9 @@ def set_attention(model: Model, inputs: list[Any], wanted: str) -> Step:
     import torch
 
     before = _fused_calls(model, inputs)
-    chosen = [module for module in all_modules(model) if _can_choose(module)]
-    for module in chosen:
-        module.set_attn_implementation("eager" if wanted == "eager" else "sdpa")
+    for module in all_modules(model):
+        if hasattr(module, "set_attn_implementation") and hasattr(module, "config"):
+            module.set_attn_implementation("eager" if wanted == "eager" else "sdpa")
     if wanted == "math":
         torch.backends.cuda.enable_flash_sdp(False)
         torch.backends.cuda.enable_mem_efficient_sdp(False)
@@ -160,10 +160,6 @@ def set_attention(model: Model, inputs: list[Any], wanted: str) -> Step:
     if wanted == "sdpa" and before == after:
         notes.append("sdpa is what the model uses by itself.")
     return Step(f"attention {wanted}", notes=notes)
-
-
-def _can_choose(module: Any) -> bool:
-    return hasattr(module, "set_attn_implementation") and hasattr(module, "config")
 
 
 def _fused_calls(model: Model, inputs: list[Any]) -> int:

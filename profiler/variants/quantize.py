@@ -188,12 +188,8 @@ def dynamic_layer(layer: Any) -> Any:
     source.qconfig = ao.quantization.default_dynamic_qconfig
     converted = getattr(kinds, type(source).__name__).from_float(source).eval()
     if isinstance(layer, nn.RNNBase):
-        converted.flatten_parameters = _nothing  # which libraries call before each use
+        converted.flatten_parameters = lambda: None  # libraries call it before each use; packed weights lie together
     return converted
-
-
-def _nothing() -> None:
-    """Packed weights lie together as they are."""
 
 
 def _with_torchao(model: Model, inputs: list[Any], config_class: str, kind: str) -> Step:

@@ -153,12 +153,12 @@ HIDDEN = (
 def _notes(chains: Chains, timed: Timed, device: Device) -> list[str]:
     import torch
 
-    notes = []
+    notes, tree = [], chains.tree
     scripts = [
-        chains.tree.shown(place)
-        for place, module in enumerate(chains.tree.modules)
+        tree.shown(place)
+        for place, module in enumerate(tree.modules)
         if isinstance(module, torch.jit.ScriptModule)
-        and not _in_script(chains, place)
+        and not any(isinstance(tree.modules[above], torch.jit.ScriptModule) for above in tree.path(place)[:-1])
         and timed.tally.sums[place].calls
     ]
     if scripts:
@@ -170,10 +170,3 @@ def _notes(chains: Chains, timed: Timed, device: Device) -> list[str]:
             "The device is waited for at every module, so that nothing overlaps as it does in the timing pass."
         )
     return notes
-
-
-def _in_script(chains: Chains, place: int) -> bool:
-    import torch
-
-    above = chains.tree.above[place]
-    return above is not None and isinstance(chains.tree.modules[above], torch.jit.ScriptModule)

@@ -101,7 +101,7 @@ def read_powertop(path: Path) -> PowerReading:
         (DISCHARGE, "discharge rate of the battery", ()),
         (BASELINE, "estimated system baseline", (ESTIMATE,)),
     ):
-        found = [[_watts(match) for match in pattern.finditer(text)] for text in texts]
+        found = [[float(match[1]) * PREFIXES[match[2]] for match in pattern.finditer(text)] for text in texts]
         figures = [watts for watts_of_file in found for watts in watts_of_file]
         if not figures:
             continue
@@ -143,7 +143,3 @@ def _read(path: Path) -> str:
     if not any(mark in text for mark in MARKS):
         raise UserError(f"{path}: this is no powertop report; {EXPECTED}.")
     return text
-
-
-def _watts(match: re.Match[str]) -> float:
-    return float(match[1]) * PREFIXES[match[2]]

@@ -33,16 +33,6 @@ KEPT_IN_ROUND = 1000  # enough for the 99th percentile in every round
 BELOW_1 = "below 1 is faster than real time"
 
 
-def _chunk_rtf(cell: CellResult) -> float | None:
-    return cell.chunks.median / cell.chunks.seconds if cell.chunks else None
-
-
-def _delay(cell: CellResult) -> float | None:
-    """From the first sound of a chunk to its result."""
-    chunks = cell.chunks
-    return chunks.seconds + chunks.lookahead_s + chunks.median if chunks else None
-
-
 _chunk = partial(of, "chunks")
 CHUNKS = (
     detail("chunk", "chunk", "s", "chunk_s", _chunk("seconds")),
@@ -51,9 +41,9 @@ CHUNKS = (
     detail("chunk_p90", "p90", "s", "", _chunk("percentiles", "p90")),
     detail("chunk_p99", "p99", "s", "", _chunk("percentiles", "p99")),
     detail("chunk_max", "max", "s", "chunk_latency_max_s", _chunk("max")),
-    detail("chunk_rtf", "RTF of a chunk", "", "", _chunk_rtf, time=True),
+    detail("chunk_rtf", "RTF of a chunk", "", "", lambda cell: cell.chunks and cell.chunks.rtf, time=True),
     detail("chunks_late", "late", "share", "chunks_late_fraction", _chunk("over")),
-    detail("chunk_delay", "delay", "s", "", _delay),
+    detail("chunk_delay", "delay", "s", "", lambda cell: cell.chunks and cell.chunks.delay),
 )
 
 
