@@ -206,6 +206,10 @@ class Latency(Record):
         return [statistics.median(calls) for calls in self.by_round if calls]
 
     @property
+    def cpu_median(self) -> float | None:
+        return statistics.median(self.cpu) if self.cpu else None
+
+    @property
     def half_width(self) -> float | None:
         """Of the 95 % CI, relative to the figure."""
         return relative_half_width(self.median, self.ci95)
@@ -260,6 +264,11 @@ class CellInput(Record):
     seconds_of_audio: float | None = None  # of a call, padding not counted
     share_of_padding: float = 0.0
 
+    @property
+    def padding(self) -> float | None:
+        """The share, where anything was given."""
+        return self.share_of_padding if self.audio is not None else None
+
 
 class Condition(Record):
     """How the machine was in one round. CPUs: 1.0 is one CPU all the time."""
@@ -302,9 +311,7 @@ class Operations(Record):
 
     macs: int
     flops: int | None = None  # two for each MAC
-    components: dict[str, int] = Field(
-        default_factory=dict
-    )  # those that were called, and `other`: what belongs to none
+    components: dict[str, int] = Field(default_factory=dict)  # that were called; `other`: what belongs to none
     per_second: float  # MACs for each second of audio
     uncounted: list[str] = Field(default_factory=list)
     by_operator: dict[str, int] = Field(default_factory=dict)

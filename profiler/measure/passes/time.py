@@ -107,18 +107,6 @@ def _rtfx_ci95(cell: CellResult) -> Interval | None:
     return (1 / ends[1], 1 / ends[0]) if ends and ends[0] > 0 else None
 
 
-def _cpu_time(cell: CellResult) -> float | None:
-    return statistics.median(cell.latency_s.cpu) if cell.latency_s and cell.latency_s.cpu else None
-
-
-def _rounds(cell: CellResult) -> int | None:
-    return len(cell.latency_s.rounds) if cell.latency_s else None
-
-
-def _padding(cell: CellResult) -> float | None:
-    return cell.input.share_of_padding if cell.input.audio is not None else None
-
-
 _time = partial(of, "latency_s")
 _median, _ci95 = _time("median"), _time("ci95")
 RTF = Metric("rtf", "Real-time factor", "RTF", "", "rtf", of("rtf"), ci95=_rtf_ci95, time=True, hint=BELOW_1)
@@ -132,9 +120,9 @@ CALLS = (
     detail("min", "shortest call", "s", "latency_min_s", _time("min")),
     *(detail(p, f"{p} of calls", "s", f"latency_{p}_s", _time("percentiles", p)) for p in ("p90", "p95", "p99")),
     detail("calls", "timed calls", "count", "calls", _time("n")),
-    detail("rounds", "rounds", "count", "rounds", _rounds),
-    detail("cpu_time", "CPU time of a call", "s", "cpu_time_median_s", _cpu_time),
-    detail("padding", "padding", "share", "padding_fraction", _padding),
+    detail("rounds", "rounds", "count", "rounds", lambda cell: len(cell.latency_s.rounds) if cell.latency_s else None),
+    detail("cpu_time", "CPU time of a call", "s", "cpu_time_median_s", _time("cpu_median")),
+    detail("padding", "padding", "share", "padding_fraction", lambda cell: cell.input.padding),
 )
 
 
