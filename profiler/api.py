@@ -64,7 +64,7 @@ class LoadedRun:
     def frame(self) -> pandas.DataFrame:
         """One row per cell, as a pandas DataFrame with units in the names of columns (needs the extra `pandas`)."""
         from profiler.report.rows import cell_rows, columns
-        from profiler.results.data_frame import data_frame
+        from profiler.results import data_frame
 
         return data_frame(cell_rows(self.results), columns(self.results))
 

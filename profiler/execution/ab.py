@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler import messages
 from profiler.comparison.judge import decided
 from profiler.environment import allowed_cpus
-from profiler.execution.cell import CellState
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
 from profiler.execution.schedule import RoundSchedule, Visit
@@ -40,18 +39,11 @@ class Question:
 class TurnSchedule(RoundSchedule):
     """Every round visits the cells that are not decided yet."""
 
-    def __init__(
-        self,
-        states: Mapping[Cell, CellState],
-        measure: Mapping[str, Measure],
-        seed: int,
-        rounds: int,
-        question: Question,
-    ) -> None:
-        super().__init__(states, measure, seed, rounds)
+    def __init__(self, plain: RoundSchedule, question: Question) -> None:
+        super().__init__(plain.states, plain.measure, plain.seed, plain.rounds)
         self.partner = {pair.a: pair.b for pair in question.pairs}
         self.threshold = question.threshold
-        self.seconds = question.seconds * sum(cell.variant in self.partner for cell in states)
+        self.seconds = question.seconds * sum(cell.variant in self.partner for cell in self.states)
 
     def next_round(self, by_variant: bool = False) -> list[Visit] | None:
         if self.started is None:
@@ -115,8 +107,7 @@ class AbExecution(Execution):
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 
     def make_schedule(self) -> RoundSchedule:
-        plain = super().make_schedule()
-        return TurnSchedule(plain.states, plain.measure, plain.seed, plain.rounds, self.question)
+        return TurnSchedule(super().make_schedule(), self.question)
 
     def round_size(self, measure: Measure) -> RoundSize:
         return TURNS

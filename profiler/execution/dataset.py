@@ -7,7 +7,7 @@ are scored, the utterances of such a batch are processed one by one: one that ca
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.dataset.items import Utterance
@@ -26,36 +26,23 @@ from profiler.results.store import ResultsFile
 from profiler.results.types import DatasetResult, Results
 
 
-@dataclass
 class DatasetPasses:
     """What the passes need of a run, and how far each variant is."""
 
-    plan: DatasetPlan
-    loaded: LoadedRecipe
-    workers: Workers
-    file: ResultsFile
-    display: Display
-    states: dict[str, DatasetState]
-    scoring: RunScores
-
-    @classmethod
-    def of(
-        cls,
-        plan: DatasetPlan,
-        loaded: LoadedRecipe,
-        workers: Workers,
-        file: ResultsFile,
-        display: Display,
-        results: Results,
-    ) -> DatasetPasses:
-        """`results`: of the run so far."""
-        earlier = {result.variant: result for result in results.datasets}
+    def __init__(
+        self, plan: DatasetPlan, loaded: LoadedRecipe, workers: Workers, file: ResultsFile, display: Display
+    ) -> None:
+        self.plan, self.loaded, self.workers, self.file, self.display = plan, loaded, workers, file, display
         names = [variant.name for variant in loaded.recipe.variants]
-        scoring = RunScores.of(plan, file.folder, names, file.head.accuracy)
-        states = {name: DatasetState.of(name, plan, earlier.get(name)) for name in names}
-        for name, state in states.items():
-            state.recover(scoring.texts[name])
-        return cls(plan, loaded, workers, file, display, states, scoring)
+        self.scoring = RunScores.of(plan, file.folder, names, file.head.accuracy)
+        self.states = {name: DatasetState.of(name, plan) for name in names}
+
+    def take_up(self, earlier: list[DatasetResult]) -> None:
+        """What an interrupted run has measured."""
+        for result in earlier:
+            self.states[result.variant] = DatasetState.of(result.variant, self.plan, result)
+        for name, state in self.states.items():
+            state.recover(self.scoring.texts[name])
 
     def lacks(self, number: int) -> bool:
         """Whether a batch of any variant has no figure in a round yet."""

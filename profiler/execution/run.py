@@ -88,7 +88,9 @@ class Execution:
         self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.on_load = self._loaded
-        self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display, results) if data else None
+        self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
+        if self.dataset is not None:
+            self.dataset.take_up(results.datasets)
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
         for state in self.states.values():
             self.forecasts[state.cell.variant].learn(state)

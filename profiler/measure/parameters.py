@@ -30,12 +30,7 @@ WITHOUT_SIZE = ("weights", "tokens_per_second")
 
 
 def count_parameters(model: Model) -> Parameters:
-    """In total and by component.
-
-    Each parameter and buffer counts once, in the first component that has it. `buffers` are numbers that are not
-    learned by gradients, such as running means. `shared` lists names of one and the same thing: a tied parameter, or a
-    whole module that is used in several places. `details` has trainable parameters and buffers of each component.
-    """
+    """In total and by component; what is shared counts in the first component that has it."""
     seen: set[int] = set()
     components: dict[str, int] = {}
     details: dict[str, ComponentCounts] = {}
@@ -65,9 +60,7 @@ def shared_names(module: torch.nn.Module) -> list[list[str]]:
 
 def _children(owner: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     """What a module holds under its own names: parameters, and modules that have any."""
-    for name, parameter in owner._parameters.items():
-        if parameter is not None:
-            yield name, parameter
+    yield from ((name, parameter) for name, parameter in owner._parameters.items() if parameter is not None)
     for name, child in owner._modules.items():
         if child is not None and next(child.parameters(), None) is not None:
             yield name, child
@@ -120,12 +113,9 @@ def _value_bytes(value: Any) -> int:
 
 
 def _unseen(tensors: Iterable[Any], seen: set[int]) -> list[Any]:
-    found = []
-    for tensor in tensors:
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            found.append(tensor)
-    return found
+    found = {id(tensor): tensor for tensor in tensors if id(tensor) not in seen}
+    seen.update(found)
+    return list(found.values())
 
 
 def _numbers(tensors: Iterable[Any]) -> int:

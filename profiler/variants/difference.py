@@ -6,6 +6,7 @@ model; a third compares them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,12 +68,8 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
 
 
 def difference(before: ModelOutputs, after: ModelOutputs) -> OutputDifference:
-    """How far the outputs of two runs lie apart.
-
-    `compared` is the final output where it is of numbers, else that of the last component which takes all of the speech
-    at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
-    the absolute difference; `relative` is the mean over the mean size of what was compared. `texts_changed` is a share.
-    """
+    """How far the outputs of two runs lie apart: the final output where it is of numbers, else that of the last
+    component which takes all of the speech at once and gives the same shape in both runs."""
     components = {
         name: _distance(tensor, after.tensors[name])
         for name, tensor in before.tensors.items()
@@ -130,8 +127,6 @@ def _texts(output: Any) -> list[str]:
 
 def _distance(one: Any, other: Any) -> Distance:
     """A difference that is no number (an overflow on one side) is None."""
-    import math
-
     gap = (one.double() - other.double()).abs()
     size = one.double().abs().mean().item()
     figures = {"max": gap.max().item(), "mean": gap.mean().item()}
