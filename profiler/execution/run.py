@@ -35,7 +35,7 @@ from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
 from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.execution.workers import Workers
-from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
+from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
 from profiler.measure.reference import higher_peak, relate_to_peak
 from profiler.plan import Cell, Plan, make_plan
@@ -69,7 +69,9 @@ class Execution:
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
         self.loaded = loaded
         self.recipe = loaded.recipe
-        self.given_power = given_power(loaded, options.device)
+        measure = self.recipe.measure
+        report = loaded.resolve_path(measure.powertop) if measure.powertop else None
+        self.given_power = given_power(measure.watts, measure.idle_watts, report) if measure.power_is_given else None
         self.options = options
         self.display = display
         self.plan: Plan = make_plan(self.recipe)
@@ -371,17 +373,6 @@ class Execution:
 
 
 # -- figures of a cell that follow from others
-
-
-def given_power(loaded: LoadedRecipe, device: str) -> GivenPower | None:
-    """The power that the recipe names, where there is no sensor."""
-    measure = loaded.recipe.measure
-    if not measure.power_is_given:
-        return None
-    report = loaded.resolve_path(measure.powertop) if measure.powertop else None
-    given = find_sensor(device, watts=measure.watts, idle_watts=measure.idle_watts, powertop=report)
-    assert isinstance(given, GivenPower)
-    return given
 
 
 def put_energy(result: CellResult, power: GivenPower | None, recipe: Recipe) -> None:
