@@ -257,7 +257,7 @@ class Execution:
             # A better peak than when a cell was measured is nearer the truth: shares of it follow. And what was not
             # stable when it was last visited did not know yet why there would be no more rounds.
             late = [state for cell, state in self.states.items() if "operations" in state.found or cell in unstable]
-            self.file.put_all([self._result(state) for state in late])
+            self.file.put(*map(self._result, late))
             if start and end and start.threads == end.threads:
                 change = end.gflops / start.gflops - 1
                 if abs(change) > REFERENCE_DRIFT:

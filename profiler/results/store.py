@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,11 +82,7 @@ class ResultsFile:
     def path(self) -> Path:
         return self.folder / FILE
 
-    def put(self, cell: CellResult) -> None:
-        """Add or replace one cell."""
-        self.put_all([cell])
-
-    def put_all(self, cells: Iterable[CellResult]) -> None:
+    def put(self, *cells: CellResult) -> None:
         """Add or replace cells: on disk when this returns."""
         with _storage(self.path):
             for cell in cells:

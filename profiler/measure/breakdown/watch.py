@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -292,21 +292,24 @@ def wall(call: LabelledCall) -> int:
 # -- times of parts: calls with a clock in the hooks, taking turns with bare ones, which tells what the hooks cost
 
 
-@dataclass(frozen=True)
+@dataclass
 class Timed:
-    """Of `calls` labelled calls together."""
+    """Of all labelled calls together."""
 
     tally: Tally
-    calls: int
-    labelled_ns: list[int]  # wall time of each labelled call
-    bare_ns: list[int]  # and of each call without hooks
-    module_calls: int  # in one call
-    hook_ns: float  # what labels add to each of them
-    threads: int
-    backward: BackwardTally | None = None  # in training
+    backward: BackwardTally | None  # in training
+    labelled_ns: list[int] = field(default_factory=list)  # wall time of each labelled call
+    bare_ns: list[int] = field(default_factory=list)  # and of each call without hooks
+    module_calls: int = 0  # in one call
+    hook_ns: float = 0.0  # what labels add to each of them
+    threads: int = 0
     steps: int = 0  # of autograd, in one call
     step_ns: float = 0.0  # what labels add to each of them
     optimizer_ns: float = 0.0  # the optimizer's phase of one call
+
+    @property
+    def calls(self) -> int:
+        return len(self.labelled_ns)
 
     @property
     def overhead(self) -> float:
@@ -322,48 +325,35 @@ class Timed:
 
 def time_parts(call: LabelledCall, least: int = LEAST) -> Timed:
     """Calls with labels, at least so many, in turns with bare ones as long as that tells what the labels cost."""
-    tally, step = Tally(call.chains), call.step
-    wait = call.device.synchronize if call.device.kind != "cpu" else None
-    backward = BackwardTally(call.chains, wait) if step is not None else None
-    labelled_ns: list[int] = []
-    bare_ns: list[int] = []
-    optimizer_ns: list[float] = []
-    entries = threads = steps = 0
+    step, wait = call.step, call.device.synchronize if call.device.kind != "cpu" else None
+    found = Timed(Tally(call.chains), BackwardTally(call.chains, wait) if step is not None else None)
+    bare_ns, entries = found.bare_ns, 0
     while True:
-        turn = len(bare_ns) < LEAST or (sum(labelled_ns) + sum(bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
-        if not turn and len(labelled_ns) >= least:
+        turn = len(bare_ns) < LEAST or (sum(found.labelled_ns + bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
+        if not turn and found.calls >= least:
             break
         if turn and not len(bare_ns) % 2:
             bare_ns.append(wall(call))
             turn = False
         if step is not None:
             step.forget()
-        took, logs, followed = labelled_call(call, backward)
-        labelled_ns.append(took)
+        took, logs, followed = labelled_call(call, found.backward)
+        found.labelled_ns.append(took)
         if turn:
             bare_ns.append(wall(call))
-        if step is not None:
-            if backward is not None:
-                backward.add_up()
-            optimizer_ns.append(1e9 * sum(call[-1] for call in (step.times() or [])[:1]))
-            steps = followed.steps if followed is not None else 0
-        threads = max(threads, len(logs))
+        if step is not None and found.backward is not None:
+            found.backward.add_up()
+            found.optimizer_ns += 1e9 * sum(call[-1] for call in (step.times() or [])[:1])
+            found.steps = followed.steps if followed is not None else 0
+        found.threads = max(found.threads, len(logs))
         for log in logs.values():
             entries += len(log)
-            tally.add(log)
-    return Timed(
-        tally,
-        len(labelled_ns),
-        labelled_ns,
-        bare_ns,
-        entries // 2 // len(labelled_ns),
-        _hook_ns(call),
-        threads,
-        backward,
-        steps,
-        _step_ns(call.chains) if step is not None else 0.0,
-        statistics.fmean(optimizer_ns) if optimizer_ns else 0.0,
-    )
+            found.tally.add(log)
+    found.module_calls, found.hook_ns = entries // 2 // found.calls, _hook_ns(call)
+    if step is not None:
+        found.optimizer_ns /= found.calls
+        found.step_ns = _step_ns(call.chains)
+    return found
 
 
 def labelled_call(
@@ -393,8 +383,6 @@ def labelled_call(
 
 def _hook_ns(call: LabelledCall) -> float:
     """What the hooks cost at one call of a module: calls of one that does nothing, with hooks and without."""
-    import torch
-
     nothing = torch.nn.Identity()
 
     def calls(value: None) -> None:
@@ -409,7 +397,6 @@ def _hook_ns(call: LabelledCall) -> float:
 
 def _step_ns(chains: Chains) -> float:
     """The same for one step of autograd: backward passes of a chain of steps that do nothing to speak of."""
-    import torch
 
     def chain() -> Any:
         value = torch.ones(1, requires_grad=True)

@@ -133,7 +133,7 @@ def test_links_do_not_lead_out_when_written(tmp_path: Path) -> None:
         (run / name).symlink_to(canary)
     write_atomically(run / "tables.md", "text")
     file = ResultsFile(run, make(Made()))
-    file.put_all(make(Made()).cells[:1])
+    file.put(*make(Made()).cells[:1])
     file.close()
     assert canary.read_text() == "mine"
     assert read_results(run).cells
