@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from profiler import messages
 from profiler.measure.latency import CLOCK_DIGITS, Timing, take_turns, time_calls
 from profiler.measure.passes.base import Pass, Work
-from profiler.measure.phases import TRAINING, StepRound, TrainingState, training_round
+from profiler.measure.phases import TRAINING, Steps, training_round
 from profiler.measure.reference import measure_handoff
 from profiler.measure.verdict import judge
 from profiler.results.metric import Interval, Metric, detail, follow, of
@@ -133,7 +133,7 @@ class Round:
     timing: Timing
     handoff_s: float | None = None
     chunks: ChunkRound | None = None  # of a model that takes its audio piece by piece
-    training: StepRound | None = None
+    training: Steps | None = None
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Rounds:
     device: list[array[float]] = field(default_factory=list)
     warmup: array[float] = field(default_factory=lambda: array("d"))
     chunks: ChunkLatency | None = None
-    training: TrainingState = field(default_factory=TrainingState)
+    training: Steps | None = None
     left_out: int = 0
     _estimate: Estimate | None = None
 
@@ -165,7 +165,7 @@ class Rounds:
         self.warmup.extend(timing.warmup)
         self.left_out += timing.left_out
         if new.training is not None:
-            self.training.add_round(new.training)
+            self.training = self.training.joined(new.training) if self.training else new.training
         if new.chunks is not None:
             self.chunks = add_round(self.chunks, new.chunks)
 
@@ -244,7 +244,7 @@ class TimePass(Pass[Round, Rounds]):
         cell.chunks = found.chunks
         cell.rtf = figure.value / audio
         cell.rtfx = 1.0 / cell.rtf if cell.rtf > 0 else None
-        cell.training = found.training.result(figure.value, audio)
+        cell.training = found.training.result(figure.value, audio) if found.training else None
         if any(found.device):
             device, all_of_them = estimate(found.device), _flat(found.device)
             cell.device_time_s = DeviceTime(
@@ -262,7 +262,7 @@ class TimePass(Pass[Round, Rounds]):
             _arrays(cut(device, latency.rounds)) if device else [],
             array("d", latency.warmup),
             cell.chunks,
-            TrainingState.from_result(cell.training),
+            Steps.from_result(cell.training) if cell.training else None,
             latency.left_out,
         )
 
