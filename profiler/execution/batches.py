@@ -18,6 +18,7 @@ from profiler.device import Device
 from profiler.errors import AudioError
 from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event
 from profiler.measure.latency import timed
+from profiler.processes import explain
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
@@ -122,8 +123,6 @@ def _row(utterance: Utterance, speech: Speech, seed: int) -> Samples:
 
 
 def _explain(error: Exception) -> str:
-    from profiler.processes import explain
-
     if isinstance(error, AudioError):
         return str(error)
     traceback.print_exc()

@@ -258,16 +258,12 @@ class Worker:
         self.channel.send(channel.Ended(-ended if ended < 0 else None))
 
 
-def _offer_to_oom_killer() -> None:
-    """Forks inherit it, and are larger than this process: the kernel ends the cell."""
-    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-
-
 def main() -> None:
     die_with_parent()
-    _offer_to_oom_killer()
+    # Forks inherit it, and are larger than this process: the kernel ends the cell. Where it is not Linux, or not
+    # allowed, the system chooses by size, which is this process anyway.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     notice_stops()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])

@@ -36,7 +36,7 @@ NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
 
 
 @dataclass(frozen=True)
-class Steps:
+class TrainingSteps:
     """What the timing pass knows of its training steps, of one round or of all so far."""
 
     phases: list[list[float]] | None  # seconds of each phase of each call; None: the device has no clock for it
@@ -45,12 +45,12 @@ class Steps:
     tokens: float
     state_bytes: dict[str, int]
 
-    def joined(self, new: Steps) -> Steps:
+    def joined(self, new: TrainingSteps) -> TrainingSteps:
         phases = None if self.phases is None or new.phases is None else [*self.phases, *new.phases]
         return replace(new, phases=phases, losses=self.losses or new.losses)
 
     @classmethod
-    def from_result(cls, result: StepFigures) -> Steps:
+    def from_result(cls, result: StepFigures) -> TrainingSteps:
         columns = [result.phases[name].samples for name in PHASES] if result.phases else []
         return cls(
             phases=[list(call) for call in zip(*columns, strict=True)] if columns else None,
@@ -74,9 +74,9 @@ class Steps:
         )
 
 
-def training_round(step: TrainingStep, inputs: list[Any]) -> Steps:
+def training_round(step: TrainingStep, inputs: list[Any]) -> TrainingSteps:
     """Of the steps since the warm-up."""
-    return Steps(
+    return TrainingSteps(
         phases=step.times(),
         losses=[loss if math.isfinite(loss) else None for loss in map(float, step.losses)],
         frame_rate=step.frame_rate,

@@ -36,11 +36,12 @@ NAMED = 5  # modules of a label that are named in the result
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
     """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
     from profiler.measure.breakdown.labels import Chains, Tree, find_labels
-    from profiler.measure.breakdown.watch import is_compiled
 
     tree = Tree(model)
     labels = find_labels(model, tree, patterns)
-    return None if is_compiled(tree) else Chains(tree, labels)
+    # Compiled code has no modules to watch, and hooks would have it compiled anew.
+    compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
+    return None if compiled else Chains(tree, labels)
 
 
 @contextmanager

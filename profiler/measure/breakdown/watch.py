@@ -99,11 +99,6 @@ def _methods(module: torch.nn.Module) -> list[str]:
     ]
 
 
-def is_compiled(tree: Tree) -> bool:
-    """Compiled code has no modules to watch, and hooks would have it compiled anew."""
-    return any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
-
-
 class LogEntry(NamedTuple):
     """A call begins (`place` and `kind`), or the innermost one ends (neither). `at` is nanoseconds."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from profiler import messages
 from profiler.measure.latency import CLOCK_DIGITS, Timing, take_turns, time_calls
 from profiler.measure.passes.base import Pass, Work
-from profiler.measure.phases import TRAINING, Steps, training_round
+from profiler.measure.phases import TRAINING, TrainingSteps, training_round
 from profiler.measure.reference import measure_handoff
 from profiler.measure.verdict import judge
 from profiler.results.metric import Interval, Metric, detail, follow, of
@@ -133,7 +133,7 @@ class Round:
     timing: Timing
     handoff_s: float | None = None
     chunks: ChunkRound | None = None  # of a model that takes its audio piece by piece
-    training: Steps | None = None
+    training: TrainingSteps | None = None
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Rounds:
     device: list[array[float]] = field(default_factory=list)
     warmup: array[float] = field(default_factory=lambda: array("d"))
     chunks: ChunkLatency | None = None
-    training: Steps | None = None
+    training: TrainingSteps | None = None
     left_out: int = 0
     _estimate: Estimate | None = None
 
@@ -262,7 +262,7 @@ class TimePass(Pass[Round, Rounds]):
             _arrays(cut(device, latency.rounds)) if device else [],
             array("d", latency.warmup),
             cell.chunks,
-            Steps.from_result(cell.training) if cell.training else None,
+            TrainingSteps.from_result(cell.training) if cell.training else None,
             latency.left_out,
         )
 
