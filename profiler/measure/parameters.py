@@ -10,9 +10,10 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from profiler.recipe.schema import Recipe
 from profiler.results.types import ComponentCounts, Parameters, Size
@@ -142,8 +143,7 @@ def model_key(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in WITHOUT_SIZE}
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(BaseModel):
     """Of one model."""
 
     parameters: Parameters
@@ -155,7 +155,7 @@ def known_counts(recipe: Recipe) -> Counts | None:
     key = model_key(recipe)
     for entry in shipped_counts():
         if entry["model"] == key:
-            return Counts(Parameters(**entry["parameters"]), Size(**entry["size_bytes"]))
+            return Counts.model_validate(entry)
     return None
 
 
@@ -169,7 +169,8 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
 
     request = model_request(recipe, base, trust=trust)
 
-    def count(folder: str) -> dict[str, Any]:
+    def count(folder: str) -> tuple[str, str]:
+        """(what is wrong, counts as JSON)."""
         if not trust:
             sandbox.restrict(sandbox.Places(Path(folder), Path(folder), Path(folder)), may_download(request))
             tempfile.tempdir = folder
@@ -182,14 +183,14 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
         try:
             built = build_for_counting(request)
         except UserError as error:
-            return {"wrong": str(error)}
-        return {"parameters": count_parameters(built).model_dump(), "size_bytes": size_bytes(built).model_dump()}
+            return str(error), ""
+        return "", Counts(parameters=count_parameters(built), size_bytes=size_bytes(built)).model_dump_json()
 
     with tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
         try:
-            found = in_fork(lambda: count(folder), dict[str, Any])
+            wrong, found = in_fork(lambda: count(folder), tuple[str, str])
         except TrialFailed as error:
             raise ModelError(f"The parameters cannot be counted: {error}. Leave them out with --no-counts.") from error
-    if "wrong" in found:
-        raise ModelError(found["wrong"])
-    return Counts(Parameters.model_validate(found["parameters"]), Size.model_validate(found["size_bytes"]))
+    if wrong:
+        raise ModelError(wrong)
+    return Counts.model_validate_json(found)
