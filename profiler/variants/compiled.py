@@ -23,7 +23,8 @@ def compile_parts(model: Model, inputs: list[Any]) -> layers.Step:
     """Have the model's parts compiled at their first call. The code that calls them stays as it is."""
     # A pool of compiling processes would be inherited by every cell, and not work there.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    if config := sys.modules.get("torch._inductor.config"):  # has read the environment already
+    config: Any = sys.modules.get("torch._inductor.config")
+    if config is not None:  # it has read the environment already
         config.compile_threads = 1
     if device_of(model) == "cpu":
         _require_compiler()
