@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from profiler.units import many
+
 RANDOM_DATA = "The input is random data, not speech: decoders may take other paths on it than on speech."
 RANDOM_ADDRESSES = (
     "Address space randomisation cannot be switched off here (containers may forbid it): equal sides may differ by "
@@ -25,7 +27,9 @@ RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and m
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.
 DISTURBANCES: dict[str, Callable[[float], str]] = {
-    "too_few_rounds": lambda rounds: f"{rounds:.0f} round(s) give no 95 % CI; it takes 6 (measure.rounds).",
+    "too_few_rounds": lambda rounds: (
+        f"{many(round(rounds), 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."
+    ),
     "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
     "stretched": lambda ratio: (
         f"wall time grew up to {ratio:.1f} times while CPU time did not: other processes ran on the same CPUs."
@@ -104,4 +108,4 @@ def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
         return f"Stopped after {rounds} rounds: the time is spent (measure.budget); {wide}."
     if by == "decided":
         return f"Stopped after {rounds} rounds: every cell is decided."
-    return f"Stopped after {rounds} round(s), as asked (measure.rounds): too few for a 95 % CI."
+    return f"Stopped after {many(rounds, 'round')}, as asked (measure.rounds): too few for a 95 % CI."

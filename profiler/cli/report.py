@@ -16,10 +16,9 @@ from profiler.accuracy.normalise import NORMALISATIONS
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import StorageError, UserError
 from profiler.report.breakdown import BYS, KEYS, BreakdownQuery, By, breakdown_tables, plain_rows
-from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import check_place, is_archive
 from profiler.results.runs import opened
-from profiler.results.store import ResultsFile
+from profiler.results.store import ResultsFile, read_as_much
 from profiler.results.types import Results
 from profiler.units import parse_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.execution.channel import Event
 from profiler.plan import Cell
-from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
 
 
 class Display:
@@ -13,7 +13,7 @@ class Display:
     def begin(self, steps: int) -> None:
         """The number of steps (cells x rounds) is known."""
 
-    def model(self, model: Model) -> None:
+    def model(self, model: ModelResult) -> None:
         """A model was loaded."""
 
     def status(self, text: str) -> None:

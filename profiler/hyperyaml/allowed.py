@@ -39,7 +39,7 @@ ALLOWED = {
     "math": "ceil floor log2 sqrt",
     "operator": "floordiv getitem sub truediv",
     "sentencepiece": "SentencePieceProcessor",
-    "profiler.doctor.encoder": "Encoder",
+    "profiler.doctor.encoder": "TrialEncoder",
     "profiler.models.placeholder_tokens": "PlaceholderTokens",
     # torch
     "torch": "device hamming_window hann_window manual_seed ones zeros",

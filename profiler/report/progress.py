@@ -17,7 +17,7 @@ from profiler.metrics import DATASET_RTF, LATENCY, PARAMETERS, PEAK, RTF
 from profiler.plan import Cell
 from profiler.report.dataset import wer_text
 from profiler.results.statistics import INTERVAL_NEEDS
-from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
 from profiler.units import clock_text
 
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
@@ -40,7 +40,7 @@ class Lines(Display):
     def begin(self, steps: int) -> None:
         self.steps = steps
 
-    def model(self, model: Model) -> None:
+    def model(self, model: ModelResult) -> None:
         total = PARAMETERS.text(model.parameters.total)
         self._print(f"{model.variant}: {model.source} ({model.type}), {total} parameters, {model.weights} weights")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from profiler.metrics import PARAMETERS, SIZE
 from profiler.report.table import Table, transposed
 from profiler.results.metric import Metric
-from profiler.results.types import Model, OutputDifference, Parameters, Results, Size
+from profiler.results.types import ModelResult, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
 
 MOST_COLUMNS = 4
@@ -77,7 +77,7 @@ def changes_table(title: str, results: Results) -> Table | None:
     return table
 
 
-def _change_row(model: Model) -> list[str]:
+def _change_row(model: ModelResult) -> list[str]:
     conversion = model.conversion
     assert conversion is not None
     difference = conversion.difference or OutputDifference()
@@ -100,7 +100,7 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None else significant(value, 2) if value else "0"
 
 
-def size_table(title: str, models: list[Model]) -> Table | None:
+def size_table(title: str, models: list[ModelResult]) -> Table | None:
     """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, one column per variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:

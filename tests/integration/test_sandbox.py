@@ -23,7 +23,7 @@ from profiler.api import ab, profile_recipe
 from profiler.device import Device
 from profiler.errors import ModelError, UserError
 from profiler.execution import channel
-from profiler.execution.handle import WorkerHandle
+from profiler.execution.workers import WorkerHandle
 from profiler.recipe.load import load_recipe
 from profiler.results.types import PeakMemory
 from tests.helpers import program
@@ -352,7 +352,7 @@ def test_peak_memory_is_measured_in_the_sandbox_and_the_run_says_it_was_in_force
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"type":"pass_done"}\n', b"x" * 100])
 def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     from profiler.execution.channel import Done
-    from profiler.execution.handle import JobFailed, RunningJob
+    from profiler.execution.workers import JobFailed, RunningJob
 
     monkeypatch.setattr(channel, "LONGEST", 50)
     worker = WorkerHandle(tmp_path / "worker.log", threads=1)

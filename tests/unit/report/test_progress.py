@@ -12,7 +12,7 @@ from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.plan import Cell
 from profiler.report.progress import ROUND_LINE_SECONDS, Lines, Live, make_display
-from profiler.results.types import Model
+from profiler.results.types import ModelResult
 from tests.unit.report.test_tables import absent, ok, unstable
 
 CELL = Cell("float32", 1.0, 1)
@@ -97,7 +97,9 @@ def test_an_unstable_figure_is_marked_while_it_is_measured(clock: Clock) -> None
 
 def test_notes_and_models_are_lines(clock: Clock) -> None:
     lines = Lines(console())
-    lines.model(Model(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345}))
+    lines.model(
+        ModelResult(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345})
+    )
     lines.note("Stopped after 10 rounds: the 95 % CI of every cell is as narrow as wanted.")
     assert said(lines) == [
         "int8: a/b (AutoModel), 12,345 parameters, random weights",
