@@ -88,8 +88,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
     import torch
 
     search = make_search(model, description, forbid_end=pin_steps)
-    # A model that is only counted lives on the meta device; ESPnet makes some of its parameters in memory all the same.
-    model.to("meta" if any(parameter.is_meta for parameter in model.parameters()) else request.device)
+    model.to(request.device)
     logmel = getattr(model.frontend, "logmel", None)
     rate = int(logmel.mel_options["sr"]) if logmel is not None else 16000
     notes = _notes(model, search, request, pin_steps)

@@ -56,10 +56,8 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     from profiler.models.icefall.conformer import ConformerTransducer
 
     sizes = _sizes(request.overrides)
-    module = ConformerTransducer(sizes)
-    meta = torch.empty(0).is_meta
-    features = make_filterbank(mels=sizes.mels, rate=RATE).to("meta" if meta else request.device)
-    module.to("meta" if meta else request.device)
+    module = ConformerTransducer(sizes).to(request.device)
+    features = make_filterbank(mels=sizes.mels, rate=RATE).to(request.device)
 
     def prepare(batch: Batch) -> tuple[Any, Any]:
         return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)

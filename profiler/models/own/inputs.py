@@ -25,8 +25,7 @@ def wrap(module: Any, request: ModelRequest) -> Model:
     if request.input.startswith("features"):
         from profiler.models.features.adapter import make_filterbank
 
-        with torch.device(request.device):  # also while the model is only counted, on the meta device
-            features = make_filterbank(mels=request.mels, rate=rate)
+        features = make_filterbank(mels=request.mels, rate=rate).to(request.device)
     with_lengths = request.input.endswith("_and_lengths")
 
     def prepare(batch: Batch) -> tuple[Any, Any]:

@@ -39,10 +39,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    import torch
-
-    module = _made(request)
-    return wrap(module if torch.empty(0).is_meta else module.to(request.device), request)
+    return wrap(_made(request).to(request.device), request)
 
 
 def _made(request: ModelRequest) -> Any:

@@ -135,9 +135,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 def _wrap(module: Any, request: ModelRequest) -> Model:
     import torch
 
-    # A model that is only counted lives on the meta device and stays there.
-    if not any(parameter.is_meta for parameter in module.parameters()):
-        module.to(request.device)
+    module.to(request.device)
 
     def prepare(batch: Batch) -> tuple[Any, Any]:
         return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)

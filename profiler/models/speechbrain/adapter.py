@@ -98,7 +98,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
             pretrainer.set_collect_in(None)
             pretrainer.collect_files(default_source=source, **how, **network)
             pretrainer.load_collected()
-            interface = _interface(request, hparams, request.device)
+            interface = _interface(request, hparams)
         except MemoryError:
             raise
         except Exception as error:  # a description may call any library, each with errors of its own
@@ -109,12 +109,10 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
     ensure_torchaudio()
-    import torch
-
     with backbones_without_weights(even_if_there=True), data_on_cpu():
         try:
             hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
-            interface = _interface(request, hparams, "meta" if torch.empty(0).is_meta else request.device)
+            interface = _interface(request, hparams)
         except MemoryError:
             raise
         except Exception as error:
@@ -122,15 +120,10 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     return _wrap(interface, request, random=True)
 
 
-def _interface(request: ModelRequest, hparams: dict[str, Any], device: str) -> Any:
-    made = _interface_class(request.type)
+def _interface(request: ModelRequest, hparams: dict[str, Any]) -> Any:
+    made = getattr(importlib.import_module(f"speechbrain.inference.{INTERFACES[request.type].file}"), request.type)
     # Parameters are not frozen, so that trainable ones are counted as the model defines them.
-    return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False)
-
-
-def _interface_class(name: str) -> Any:
-    module = importlib.import_module(f"speechbrain.inference.{INTERFACES[name].file}")
-    return getattr(module, name)
+    return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": request.device}, freeze_params=False)
 
 
 def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:

@@ -168,10 +168,7 @@ def _wrap(module: Any, bundle: Any, request: ModelRequest) -> Model:
     import torch
     from torchaudio.pipelines import Wav2Vec2FABundle
 
-    # A model that is only counted lives on the meta device and stays there.
-    if not any(parameter.is_meta for parameter in module.parameters()):
-        module.to(request.device)
-
+    module.to(request.device)
     takes_lengths = bundle._model_type != "WavLM"
     notes = [] if takes_lengths else [NO_LENGTHS]
 

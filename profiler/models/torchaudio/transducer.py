@@ -62,10 +62,8 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
         text = _numbered(PlaceholderTokens(bundle._blank + 1))
         features = _neutral_extractor(bundle, request)
         notes += [NEUTRAL, _how_pinned(request)]
-    if not any(parameter.is_meta for parameter in search.parameters()):
-        search.to(request.device)
-        features.to(request.device)
-    search.eval()
+    search.to(request.device).eval()
+    features.to(request.device)
 
     def begin(samples: int, chunks: int) -> None:
         if not pretrained:
