@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from profiler.errors import ModelError
 from profiler.models import hub
@@ -34,29 +34,30 @@ class Found:
     reason: str = ""
 
 
-class Format(Protocol):
-    """What every format answers."""
+class Format:
+    """What every format answers. As it is here: a name alone, and weights where the recipe names a checkpoint."""
 
-    weights_only: bool  # there is no description apart from the weights
+    weights_only = False  # there is no description apart from the weights
 
     def check(self, source: str, kind: str, base: Path) -> None:
         """Raise ModelError unless `source` can be a model of this format. Looks at files only."""
 
     def find(self, request: ModelRequest) -> Found:
         """Where the weights are. Called in a worker, unless the recipe asks for random ones."""
+        return Found(str(request.checkpoint) if request.checkpoint else None)
 
     def description(self, request: ModelRequest, reason: str) -> Path | None:
         """The folder that describes the model, for building it without weights; None where none is needed."""
+        return None
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(Format):
     """A folder with a description file and weights beside it, on this machine or on the hub."""
 
     library: str
     file: str  # the description, such as config.json
     weights: tuple[str, ...]  # patterns of files that hold weights
-    weights_only: bool = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
         folder = local_folder(source, base)
@@ -99,12 +100,12 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class File:
+class File(Format):
     """One file that holds description and weights."""
 
     suffixes: tuple[str, ...]
     what: str  # for messages: "a TorchScript file"
-    weights_only: bool = True
+    weights_only = True
 
     def check(self, source: str, kind: str, base: Path) -> None:
         path = user_path(source, base)
@@ -118,21 +119,6 @@ class File:
 
     def description(self, request: ModelRequest, reason: str) -> Path | None:
         raise ModelError(f"{request.source} is {self.what} and cannot be built without its weights ({reason})")
-
-
-class Named:
-    """A class, built by its own constructor; the weights are a file that the recipe names beside it, if any."""
-
-    weights_only = False
-
-    def check(self, source: str, kind: str, base: Path) -> None:
-        return
-
-    def find(self, request: ModelRequest) -> Found:
-        return Found(str(request.checkpoint) if request.checkpoint else None)
-
-    def description(self, request: ModelRequest, reason: str) -> Path | None:
-        return None
 
 
 def looks_like_a_path(source: str) -> bool:

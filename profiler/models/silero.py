@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Found
+from profiler.models.formats import Format, Found
 from profiler.models.model import Chunks, Model, ModelRequest
 from profiler.models.registry import Needs
 
@@ -29,7 +29,7 @@ RATE = 16000
 WINDOW = 512  # samples; the model takes no other length at this rate
 
 
-class Package:
+class Package(Format):
     """Weights that lie in an installed package."""
 
     weights_only = True

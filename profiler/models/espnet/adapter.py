@@ -17,7 +17,7 @@ from profiler.models.espnet.build import build, put_weights
 from profiler.models.espnet.config import FILE, SEARCH, Description, describe
 from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest
-from profiler.models.reasons import reason
+from profiler.models.reasons import explained
 from profiler.models.registry import Needs
 
 if TYPE_CHECKING:
@@ -74,14 +74,12 @@ def _downloaded(source: str) -> Path:
     import yaml  # type: ignore[import-untyped]
     from huggingface_hub import snapshot_download
 
-    try:
+    with explained(f"ESPnet's model {source} is not available from the hub"):
         folder = Path(snapshot_download(source, allow_patterns=list(HUB_FILES)))
         if (folder / FILE).is_file():
             return folder
         meta = yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
         return (folder / str(meta["yaml_files"]["asr_train_config"])).parent
-    except Exception as error:  # the network, the hub and what it holds
-        raise ModelError(f"ESPnet's model {source} is not available from the hub: {reason(error)}") from error
 
 
 def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps: bool = False) -> Model:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Found, Named
+from profiler.models.formats import Format, Found
 from profiler.models.model import Model, ModelRequest, refuse_unknown
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DEFAULTS: dict[str, Any] = {"mels": 80, "window_ms": 25.0, "shift_ms": 10.0, "de
 NO_WEIGHTS = "The features are computed, not learned: there are no weights, and the output is what it is anywhere."
 
 
-class Computed(Named):
+class Computed(Format):
     """Complete without any weights, which is why they are never missing."""
 
     def find(self, request: ModelRequest) -> Found:

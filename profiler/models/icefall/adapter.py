@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Named
+from profiler.models.formats import Format
 from profiler.models.model import Model, ModelRequest, refuse_unknown
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from profiler.training.tasks import Outputs, Targets, Task
 
 LIBRARY = "conformer_transducer"
-FORMAT = Named()
+FORMAT = Format()
 NEEDS = None
 TRAINS = {"ConformerTransducer": ("pruned_transducer", "transducer", "ctc")}
 RATE = 16000

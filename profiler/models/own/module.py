@@ -16,13 +16,13 @@ from typing import Any
 from profiler.errors import ModelError
 from profiler.hyperyaml.allowed import find, is_allowed
 from profiler.hyperyaml.evaluate import evaluate
-from profiler.models.formats import Named
+from profiler.models.formats import Format
 from profiler.models.model import Model, ModelRequest
 from profiler.models.own.inputs import load_state, wrap
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 LIBRARY = "torch"
-FORMAT = Named()
+FORMAT = Format()
 NEEDS = None
 TRAINS = {"Module": ("ctc",)}
 EVALUATES = True  # tags in the overrides

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.read import read_text
 from profiler.models.features.adapter import checked, lengths_where_padded, make_filterbank
-from profiler.models.formats import HUB_ID, Found, looks_like_a_path
+from profiler.models.formats import HUB_ID, Format, Found, looks_like_a_path
 from profiler.models.model import Model, ModelRequest, refuse_unknown
-from profiler.models.reasons import reason
+from profiler.models.reasons import explained, reason
 from profiler.user_path import user_path
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ REBUILT = (
 )
 
 
-class Checkpoint:
+class Checkpoint(Format):
     """A local file with description and weights, or a name that a folder describes."""
-
-    weights_only = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
         path = user_path(source, base)
@@ -121,14 +119,10 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         source = str(request.file)
         return _wrap(_build(_config(_read(request.file), source), request, source), request)
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     path = folder / DESCRIPTION_FILE
-    try:
+    with explained(f"{path} cannot be read as YAML", lambda error: getattr(error, "problem", None) or reason(error)):
         described = YAML(typ="safe", pure=True).load(read_text(path))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        why = getattr(error, "problem", None) or reason(error)
-        raise ModelError(f"{path} cannot be read as YAML: {why}") from error
     return _wrap(_build(_config({"Config": described}, str(path)), request, str(path)), request)
 
 
@@ -231,13 +225,9 @@ def _renamed(state: Any, source: str) -> dict[str, Any]:
 def _build(config: dict[str, dict[str, Any]], request: ModelRequest, source: str) -> Any:
     from profiler.models.s3prl.masked_encoder import MaskedEncoder
 
-    try:
+    with explained(f"{source} does not describe a model that can be built"):
         sizes = _sizes(config, request.overrides, source)
         return MaskedEncoder(_features(config["audio"], sizes.input_dim, source), sizes)
-    except (ModelError, MemoryError):
-        raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{source} does not describe a model that can be built: {reason(error)}") from error
 
 
 def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source: str) -> MaskedEncoderSizes:

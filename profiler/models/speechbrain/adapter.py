@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,34 +91,25 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     folder = request.folder
     # Nothing is linked or copied into the user's folders.
     how: dict[str, Any] = {"local_strategy": LocalStrategy.NO_LINK}
-    with backbones_without_weights(), network_for_files(folder is None) as network:
-        try:
-            file = fetch(DESCRIPTION_FILE, source=source, savedir=None, **how, **network)
-            hparams = load_checked(Path(file), _overrides(request, folder), request.trust)
-            hparams["savedir"] = None
-            pretrainer = hparams["pretrainer"]
-            pretrainer.set_collect_in(None)
-            pretrainer.collect_files(default_source=source, **how, **network)
-            pretrainer.load_collected()
-            interface = _interface(request, hparams)
-        except MemoryError:
-            raise
-        except Exception as error:  # a description may call any library, each with errors of its own
-            raise _refusal("load", source, request, error) from error
+    online = network_for_files(folder is None)
+    with backbones_without_weights(), online as network, _refusing("load", source, request):
+        file = fetch(DESCRIPTION_FILE, source=source, savedir=None, **how, **network)
+        hparams = load_checked(Path(file), _overrides(request, folder), request.trust)
+        hparams["savedir"] = None
+        pretrainer = hparams["pretrainer"]
+        pretrainer.set_collect_in(None)
+        pretrainer.collect_files(default_source=source, **how, **network)
+        pretrainer.load_collected()
+        interface = _interface(request, hparams)
     return _wrap(interface, request)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
     ensure_torchaudio()
-    with backbones_without_weights(even_if_there=True), data_on_cpu():
-        try:
-            hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
-            interface = _interface(request, hparams)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise _refusal("build", str(folder), request, error) from error
+    with backbones_without_weights(even_if_there=True), data_on_cpu(), _refusing("build", str(folder), request):
+        hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
+        interface = _interface(request, hparams)
     return _wrap(interface, request, random=True)
 
 
@@ -126,13 +119,20 @@ def _interface(request: ModelRequest, hparams: dict[str, Any]) -> Any:
     return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": request.device}, freeze_params=False)
 
 
-def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:
-    """Why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
-    text = "; ".join(map(str, error.mistakes)) if isinstance(error, RecipeError) else reason(error)
-    missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
-    if missing:
-        return _no_such(source, request.type, f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`")
-    return ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}")
+@contextmanager
+def _refusing(verb: str, source: str, request: ModelRequest) -> Iterator[None]:
+    """Say why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # a description may call any library, each with errors of its own
+        text = "; ".join(map(str, error.mistakes)) if isinstance(error, RecipeError) else reason(error)
+        missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
+        if missing:
+            why = f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`"
+            raise _no_such(source, request.type, why) from error
+        raise ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}") from error
 
 
 def _no_such(source: str, kind: str, why: str) -> ModelError:

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.models import hub
-from profiler.models.formats import Found
+from profiler.models.formats import Format, Found
 from profiler.models.model import Model, ModelRequest, refuse_unknown
-from profiler.models.reasons import reason
+from profiler.models.reasons import explained, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 if TYPE_CHECKING:
@@ -58,10 +58,8 @@ CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names}
 INTERFACES = {"Bundle": None, **{kind: kind for kind in BUNDLES}, STREAMING: "RNNTBundle"}
 
 
-class BundleFormat:
+class BundleFormat(Format):
     """A bundle's name behind `torchaudio:`."""
-
-    weights_only = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
         if not source.startswith(PREFIX):
@@ -93,9 +91,6 @@ class BundleFormat:
             )
         return Found(None, reason)
 
-    def description(self, request: ModelRequest, reason: str) -> Path | None:
-        return None
-
 
 LIBRARY = "torchaudio"
 FORMAT = BundleFormat()
@@ -126,7 +121,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 
 def _load(request: ModelRequest, pretrained: bool) -> Model:
     ensure_torchaudio()
-    try:
+    with explained(f"torchaudio cannot {'load' if pretrained else 'build'} {request.source}", _reason):
         if CLASS_OF[bundle_name(request.source)] == "RNNTBundle":
             from profiler.models.torchaudio import transducer
 
@@ -135,11 +130,6 @@ def _load(request: ModelRequest, pretrained: bool) -> Model:
         refuse_unknown(request.overrides, bundle._params, request.source)
         bundle = dataclasses.replace(bundle, _params={**bundle._params, **request.overrides})
         return _wrap(_network(bundle, pretrained), bundle, request)
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:  # network, files and sizes, each with errors of its own
-        doing = "load" if pretrained else "build"
-        raise ModelError(f"torchaudio cannot {doing} {request.source}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
