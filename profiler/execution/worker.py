@@ -45,7 +45,7 @@ from profiler.execution.channel import (
 from profiler.execution.job import run_job
 from profiler.measure.latency import notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
-from profiler.models.request import may_download
+from profiler.models.model import may_download
 from profiler.processes import die_with_parent, explain
 
 if TYPE_CHECKING:

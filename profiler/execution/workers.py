@@ -18,8 +18,7 @@ from profiler.device import Device
 from profiler.environment import available_memory
 from profiler.execution.channel import AnyJob, CellJob, Load, Loaded, PassDone, Ready, ReferenceJob
 from profiler.execution.handle import JobFailed, OnEvent, RunningJob, WorkerHandle
-from profiler.models.model import ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import ModelRequest, model_request
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
 from profiler.results.runs import make_folder
