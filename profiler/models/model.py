@@ -96,6 +96,27 @@ def refuse_longer(batch: Batch, samples: int | None) -> None:
         raise ModelError(f"the model takes {samples / batch.rate:g} s at a time and would leave out the rest")
 
 
+def waveforms_and_lengths(batch: Batch) -> tuple[Any, Any]:
+    """A batch in memory, for `prepare`: [batch, samples], and how many samples of each row are audio."""
+    import torch
+
+    return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)
+
+
+def lengths_where_padded(batch: Batch) -> tuple[Any, Any]:
+    """The same, with None in place of lengths where no row is padded."""
+    waveforms, lengths = waveforms_and_lengths(batch)
+    return waveforms, lengths if bool((lengths < waveforms.shape[1]).any()) else None
+
+
+def how_pinned(request: ModelRequest, what: str = "decoder") -> str:
+    """The note on a search over untrained weights, which by themselves never end a sentence."""
+    return (
+        f"With random weights the {what} is made to take {request.tokens_per_second:g} steps per second of audio, "
+        "as it does on speech."
+    )
+
+
 @dataclass
 class Chunks:
     """For a model that takes its audio piece by piece: how long each piece is, and how long each one took.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from profiler.errors import ModelError
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ class Targets:
 
 def make_targets(lengths: Sequence[int], allowed: range, seed: int, device: str, names: list[str]) -> Targets:
     """Random tokens of these lengths. No two neighbours are alike: CTC would need one more frame for each such pair."""
+    import numpy as np
     import torch
 
     chance = np.random.default_rng(seed)

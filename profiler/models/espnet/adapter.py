@@ -10,20 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from profiler.errors import ModelError
 from profiler.models.espnet.build import build, put_weights
 from profiler.models.espnet.config import FILE, SEARCH, Description, describe
 from profiler.models.formats import Folder
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, how_pinned, waveforms_and_lengths
 from profiler.models.reasons import explained
 from profiler.models.registry import Needs
-
-if TYPE_CHECKING:
-    from profiler.audio import Batch
-    from profiler.training.tasks import Targets, Task
-
+from profiler.training.tasks import Outputs, Targets, Task, ordinary_tokens
 
 LIBRARY = "espnet"
 FORMAT = Folder(LIBRARY, FILE, ("*.pth",))
@@ -83,17 +79,12 @@ def _downloaded(source: str) -> Path:
 
 
 def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps: bool = False) -> Model:
-    import torch
-
     search = make_search(model, description, forbid_end=pin_steps)
     model.to(request.device)
     logmel = getattr(model.frontend, "logmel", None)
     rate = int(logmel.mel_options["sr"]) if logmel is not None else 16000
     notes = _notes(model, search, request, pin_steps)
     to_text = _to_text(description, notes)
-
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)
 
     def limits(samples: int, frames: int) -> dict[str, float]:
         if not pin_steps:
@@ -121,7 +112,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
 
     return Model(
         model,
-        prepare,
+        waveforms_and_lengths,
         run,
         "text",
         rate,
@@ -135,10 +126,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
 def _notes(model: Any, search: Any, request: ModelRequest, pin_steps: bool) -> list[str]:
     notes = ["A batch is encoded together; ESPnet's beam search then takes its rows one after another."]
     if pin_steps:
-        notes.append(
-            f"With random weights the search is made to take {request.tokens_per_second:g} steps per second of audio, "
-            "as it does on speech."
-        )
+        notes.append(how_pinned(request, "search"))
     if not hasattr(search, "batch_beam"):
         notes.append("ESPnet scores this decoder for one hypothesis at a time: it has no batched form of it.")
     if "decoder" not in search.scorers and model.decoder is not None:
@@ -243,7 +231,6 @@ def _hybrid(model: Any, device: str) -> Task:
     from espnet.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
 
     from profiler.training.losses import TORCH
-    from profiler.training.tasks import Outputs, Task, ordinary_tokens
 
     if model.use_transducer_decoder or getattr(model, "use_linear_decoder", False):
         raise ModelError("An ESPnet model with a transducer or a classifier in place of a decoder is not trained here.")

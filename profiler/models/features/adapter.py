@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.formats import Format, Found
-from profiler.models.model import Model, ModelRequest, refuse_unknown
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 
 if TYPE_CHECKING:
     import torch
-
-    from profiler.audio import Batch
 
 RATE = 16000
 FEWEST_MELS = 4
@@ -49,18 +47,13 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    import torch
-
     module = make_filterbank(**checked(request.overrides), rate=RATE).to(request.device)
 
     def run(value: tuple[Any, Any]) -> Any:
         waveforms, lengths = value
         return module(waveforms.to(request.device), lengths)
 
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)
-
-    return Model(module, prepare, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
+    return Model(module, lengths_where_padded, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
 
 
 def make_filterbank(
@@ -78,14 +71,6 @@ def make_filterbank(
     from profiler.models.features.filterbank import Filterbank
 
     return Filterbank(mels, window_ms, shift_ms, deltas, normalize, rate)
-
-
-def lengths_where_padded(batch: Batch) -> Any:
-    """The rows' lengths in samples as a tensor; None where no row is padded."""
-    import torch
-
-    full = bool((batch.lengths == batch.waveforms.shape[1]).all())
-    return None if full else torch.from_numpy(batch.lengths)
 
 
 def checked(overrides: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from profiler import sandbox
 from profiler.errors import ModelError
 from profiler.models.formats import File
 from profiler.models.model import Model, ModelRequest
-from profiler.models.own.inputs import wrap
+from profiler.models.own.module import wrap
 
 LIBRARY = "torch"
 FORMAT = File((".pt", ".pth", ".ts", ".jit"), "a TorchScript file")

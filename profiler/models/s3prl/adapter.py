@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.read import read_text
-from profiler.models.features.adapter import checked, lengths_where_padded, make_filterbank
+from profiler.models.features.adapter import checked, make_filterbank
 from profiler.models.formats import HUB_ID, Format, Found, looks_like_a_path
-from profiler.models.model import Model, ModelRequest, refuse_unknown
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 from profiler.models.reasons import explained, reason
+from profiler.training.tasks import Task, ctc_with_head, frames_by_share
 from profiler.user_path import user_path
 
 if TYPE_CHECKING:
-    from profiler.audio import Batch
     from profiler.models.s3prl.masked_encoder import MaskedEncoderSizes
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 LIBRARY = "s3prl"
 NEEDS = None
@@ -127,12 +126,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 
 
 def _wrap(module: Any, request: ModelRequest) -> Model:
-    import torch
-
     module.to(request.device)
-
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)
 
     def run(value: tuple[Any, Any]) -> Any:
         waveforms, lengths = value
@@ -144,20 +138,18 @@ def _wrap(module: Any, request: ModelRequest) -> Model:
             f"As s3prl does, audio of more than {module.sequence_length} frames (100 a second) is cut in equal pieces "
             "that are encoded one after another."
         )
-    model = Model(module, prepare, run, "hidden states", RATE, dict(module.transformer.named_children()), notes)
+    parts = dict(module.transformer.named_children())
+    model = Model(module, lengths_where_padded, run, "hidden states", RATE, parts, notes)
     model.trained_by = {"ctc": lambda settings: _ctc(module, run, settings, request.device)}
     return model
 
 
 def _ctc(module: Any, run: Any, settings: Training, device: str) -> Task:
-    from profiler.training.tasks import ctc_with_head, frames_by_share
-
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, lengths = value
         states, samples = run(value), waveforms.shape[1]
-        return states, frames_by_share(
-            [samples] * len(states) if lengths is None else lengths, samples, states.shape[1]
-        )
+        lengths = [samples] * len(states) if lengths is None else lengths
+        return states, frames_by_share(lengths, samples, states.shape[1])
 
     width = module.transformer.input_representations.spec_transform.out_features
     task = ctc_with_head(encode, width, settings, device)

@@ -18,7 +18,7 @@ from profiler.hyperyaml.evaluate import load_checked
 from profiler.hyperyaml.mistakes import RecipeError
 from profiler.hyperyaml.read import read_text
 from profiler.models.formats import HUB_ID, Folder
-from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.model import Model, ModelRequest, how_pinned, refuse_longer
 from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.reasons import reason
 from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu, network_for_files
@@ -173,10 +173,7 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
         _number_nameless_tokens(interface)
         pin = PinnedSteps(interface, request.tokens_per_second)
         if pin.searchers:
-            notes.append(
-                f"With random weights the decoder is made to take {request.tokens_per_second:g} steps per second of "
-                "audio, as it does on speech."
-            )
+            notes.append(how_pinned(request))
 
     longest = getattr(interface.mods["whisper"], "_n_samples", None) if "whisper" in interface.mods else None
 

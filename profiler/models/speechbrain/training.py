@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.model import Model, ModelRequest
+from profiler.training import tasks
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 
-def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], Task]]:
+def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], tasks.Task]]:
     def lengths_in(value: tuple[Any, Any], count: int) -> Any:
-        from profiler.training.tasks import frames_by_share
-
-        return frames_by_share(value[1], 1, count)  # they are shares already
+        return tasks.frames_by_share(value[1], 1, count)  # they are shares already
 
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, shares = (part.to(interface.device) for part in value)
@@ -31,15 +29,11 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
             states = interface.mods.transformer.encode(states, shares)
         return states, lengths_in(value, states.shape[1])
 
-    def ctc(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def ctc(settings: Training) -> tasks.Task:
         width = tasks.output_width(model, lambda value: encode(value)[0])
         return tasks.ctc(encode, width, int(getattr(interface.hparams, "blank_index", 0)))
 
-    def attention(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def attention(settings: Training) -> tasks.Task:
         search = interface.mods.decoder
         decode, output = _decoder(search)
 
@@ -55,9 +49,7 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
             task.notes.append("The language model is no part of a training step: it is loaded, and left as it is.")
         return task
 
-    def whisper(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def whisper(settings: Training) -> tasks.Task:
         module = interface.mods.whisper
         module.freeze = False  # the recipe asks for training, whatever the folder was saved for
 
@@ -76,7 +68,7 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
         )
         return task
 
-    made: dict[str, dict[str, Callable[[Training], Task]]] = {
+    made: dict[str, dict[str, Callable[[Training], tasks.Task]]] = {
         "EncoderASR": {"ctc": ctc},
         "EncoderDecoderASR": {"cross_entropy": attention},
         "WhisperASR": {"cross_entropy": whisper},

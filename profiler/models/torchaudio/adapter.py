@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 from profiler.errors import ModelError, did_you_mean
 from profiler.models import hub
 from profiler.models.formats import Format, Found
-from profiler.models.model import Model, ModelRequest, refuse_unknown
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 from profiler.models.reasons import explained, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.training import tasks
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 
 PREFIX = "torchaudio:"
@@ -163,17 +163,15 @@ def _wrap(module: Any, bundle: Any, request: ModelRequest) -> Model:
     notes = [] if takes_lengths else [NO_LENGTHS]
 
     def prepare(batch: Batch) -> tuple[Any, Any]:
-        padded = takes_lengths and (batch.lengths < batch.waveforms.shape[1]).any()
-        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths) if padded else None
+        waveforms, lengths = lengths_where_padded(batch)
+        return waveforms, lengths if takes_lengths else None
 
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, lengths = value
         found = module(waveforms.to(request.device), None if lengths is None else lengths.to(request.device))
         return found[0], found[1]
 
-    def ctc(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def ctc(settings: Training) -> tasks.Task:
         def frames(value: tuple[Any, Any]) -> tuple[Any, Any]:
             values, lengths = encode(value)
             return values, torch.full((len(values),), values.shape[1]) if lengths is None else lengths.cpu()
