@@ -335,7 +335,7 @@ def test_a_folder_that_cannot_be_read_is_a_problem_with_a_name(tmp_path: Path, m
 
 
 def test_a_folder_of_everything_is_not_taken_for_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.dataset.folder.MANY_FILES", 50)
+    monkeypatch.setattr("profiler.dataset.folders.MANY_FILES", 50)
     recordings.write(tmp_path / "a.wav", 0.5)
     for number in range(120):
         (tmp_path / f"{number}.txt").touch()
@@ -345,7 +345,7 @@ def test_a_folder_of_everything_is_not_taken_for_a_data_set(tmp_path: Path, monk
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv"])
 def test_a_line_without_end_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.dataset.lines.LONGEST_LINE", 10_000)
+    monkeypatch.setattr("profiler.dataset.items.LONGEST_LINE", 10_000)
     content = b'{"seconds": 1, "text": "' + b"a" * 100_000
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(DatasetError, match="is no manifest"):
