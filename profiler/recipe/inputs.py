@@ -1,164 +1,130 @@
 """What a recipe points to: is the audio there, does the interface exist, does the folder hold a model?
 
-Looks at files only; no model library is imported.
+Looks at files only; no model library is imported. Values may be of any type: a recipe is looked at whole, also where
+its schema refuses it, so that one look shows everything there is to fix.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from profiler.errors import AudioError, ModelError, UserError
 from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
 from profiler.hyperyaml.outline import Key
-from profiler.models.registry import (
-    check_loss,
-    check_source,
-    check_trainable,
-    check_type,
-    check_weights,
-    is_there,
-    takes_batches,
-)
+from profiler.models import registry
 from profiler.user_path import user_path
 
 ONE_AT_A_TIME = "the interface {} takes one recording at a time; set {}"
+Wrong = tuple[Key, str]
 
 
-def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bool) -> list[tuple[Key, str]]:
+def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bool) -> list[Wrong]:
     """The keys whose target is not there or not usable, with a sentence each."""
-    wrong: list[tuple[Key, str]] = []
-    model = values.get("pretrained_model")
-    if isinstance(model, dict):
-        kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
-        kind = kind if isinstance(kind, str) and kind else None
-        if kind:
-            try:
-                check_type(kind)
-            except ModelError as error:
-                wrong.append((("pretrained_model", "type"), str(error)))
-                kind = None
-        if isinstance(source, str) and kind == "Module" and not trust and not is_allowed(source):
-            sentence = f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
-            wrong.append((("pretrained_model", "source"), sentence))
-        if isinstance(source, str) and source and kind:
-            wrong += _check_folder(("pretrained_model", "source"), source, kind, base)
-        if isinstance(architecture, str) and kind:
-            wrong += _check_folder(("pretrained_model", "architecture"), f"{architecture}/", kind, base)
-        if kind:
-            wrong += _check_use(model, values.get("profiling_dimensions"), kind)
-        checkpoint = model.get("checkpoint")
-        if isinstance(checkpoint, str):
-            wrong += _check_there(("pretrained_model", "checkpoint"), checkpoint, base, Path.is_file, "file")
-        if checkpoint and kind not in (None, "Module"):
-            wrong.append((("pretrained_model", "checkpoint"), "only a class (type: Module) takes a checkpoint"))
-        if kind and values.get("mode") == "training":
-            wrong += _check_training(values, kind)
-    wrong += [] if trust else _check_trusted(model)
-    wrong += _check_dataset(values.get("dataset"), model, base)
-    measure = values.get("measure")
-    report = measure.get("powertop") if isinstance(measure, dict) else None
+    model, grid = _section(values, "pretrained_model"), _section(values, "profiling_dimensions")
+    wrong = list(_check_model(model, grid, values, base, trust)) + list(_check_dataset(values, model, base))
+    report, audio = _section(values, "measure").get("powertop"), grid.get("example_audio")
     if isinstance(report, str):  # whether it is there is said when it is read; a device or pipe would never end
-        wrong += _check_there(
-            ("measure", "powertop"), report, base, lambda path: path.is_file() or not path.exists(), "file"
-        )
-    grid = values.get("profiling_dimensions")
-    audio = grid.get("example_audio") if isinstance(grid, dict) else None
+        wrong += _caught(("measure", "powertop"), lambda: _require(report, base, _may_be_read, "file"))
     if isinstance(audio, str) and audio not in ("None", "none"):
-        try:
-            _check_audio(user_path(audio, base), read_audio)
-        except UserError as error:
-            wrong.append((("profiling_dimensions", "example_audio"), str(error)))
-        except OSError as error:  # a folder that may not be entered, a name that is too long
-            wrong.append((("profiling_dimensions", "example_audio"), f"cannot be read: {error.strerror}"))
+        key = ("profiling_dimensions", "example_audio")
+        wrong += _caught(key, lambda: _check_audio(user_path(audio, base), read_audio))
     return wrong
 
 
-def _check_folder(key: Key, source: str, kind: str, base: Path) -> list[tuple[Key, str]]:
+def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _caught(key: Key, check: Callable[[], None]) -> list[Wrong]:
+    """What a check says of a key; nothing where it has nothing to say."""
     try:
-        check_source(source, kind, base)
+        check()
     except UserError as error:
         return [(key, str(error))]
-    except OSError as error:
+    except OSError as error:  # a folder that may not be entered, a name that is too long
         return [(key, f"cannot be read: {error.strerror}")]
     return []
 
 
-def _check_there(key: Key, name: str, base: Path, is_there: Callable[[Path], bool], what: str) -> list[tuple[Key, str]]:
-    try:
-        path = user_path(name, base)
-        return [] if is_there(path) else [(key, f"there is no {what} {path}")]
-    except UserError as error:
-        return [(key, str(error))]
-    except OSError as error:
-        return [(key, f"cannot be read: {error.strerror}")]
+def _require(name: str, base: Path, is_there: Callable[[Path], bool], what: str) -> None:
+    path = user_path(name, base)
+    if not is_there(path):
+        raise UserError(f"there is no {what} {path}")
 
 
-def _check_trusted(model: Any) -> list[tuple[Key, str]]:
-    """What needs the user's word: settings that let a model's own code run."""
-    overrides = model.get("overrides") if isinstance(model, dict) else None
-    return [(("pretrained_model", "overrides", *key), sentence) for key, sentence in unsafe_settings(overrides)]
+def _may_be_read(path: Path) -> bool:
+    return path.is_file() or not path.exists()
 
 
-def _check_use(model: dict[str, Any], grid: Any, kind: str) -> list[tuple[Key, str]]:
-    """What an interface cannot do: be without its weights, or take several recordings at once."""
-    wrong: list[tuple[Key, str]] = []
-    try:
-        check_weights(str(model.get("weights")), kind)
-    except ModelError as error:
-        wrong.append((("pretrained_model", "weights"), str(error)))
-    sizes = grid.get("batch_sizes") if isinstance(grid, dict) else None
-    numbers = [size for size in sizes if isinstance(size, int)] if isinstance(sizes, list) else []
-    if max(numbers, default=1) > 1 and not takes_batches(kind):
-        wrong.append((("profiling_dimensions", "batch_sizes"), ONE_AT_A_TIME.format(kind, "batch_sizes: [1]")))
-    return wrong
+def _check_model(
+    model: dict[str, Any], grid: dict[str, Any], values: dict[str, Any], base: Path, trust: bool
+) -> Iterator[Wrong]:
+    kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
+    checkpoint, sizes = model.get("checkpoint"), grid.get("batch_sizes")
+    known = isinstance(kind, str) and bool(kind)
+    if known and (unknown := _caught(("pretrained_model", "type"), lambda: registry.check_type(str(kind)))):
+        yield from unknown
+        known = False
+    if known:
+        kind = str(kind)
+        key = ("pretrained_model", "source")
+        if isinstance(source, str) and kind == "Module" and not trust and not is_allowed(source):
+            yield key, f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
+        if isinstance(source, str) and source:
+            yield from _caught(key, lambda: registry.check_source(source, kind, base))
+        if isinstance(architecture, str):
+            key = ("pretrained_model", "architecture")
+            yield from _caught(key, lambda: registry.check_source(f"{architecture}/", kind, base))
+        key = ("pretrained_model", "weights")
+        yield from _caught(key, lambda: registry.check_weights(str(model.get("weights")), kind))
+        numbers = [size for size in sizes if isinstance(size, int)] if isinstance(sizes, list) else []
+        if max(numbers, default=1) > 1 and not registry.takes_batches(kind):
+            yield ("profiling_dimensions", "batch_sizes"), ONE_AT_A_TIME.format(kind, "batch_sizes: [1]")
+    key = ("pretrained_model", "checkpoint")
+    if isinstance(checkpoint, str):
+        yield from _caught(key, lambda: _require(checkpoint, base, Path.is_file, "file"))
+    if checkpoint and known and kind != "Module":
+        yield key, "only a class (type: Module) takes a checkpoint"
+    if known and values.get("mode") == "training":
+        yield from _check_training(values, str(kind))
+    if not trust:  # settings that let a model's own code run
+        for inner, sentence in unsafe_settings(model.get("overrides")):
+            yield ("pretrained_model", "overrides", *inner), sentence
 
 
-def _check_training(values: dict[str, Any], kind: str) -> list[tuple[Key, str]]:
+def _check_training(values: dict[str, Any], kind: str) -> Iterator[Wrong]:
     """Can the interface be trained, with this loss, in these variants?"""
-    wrong: list[tuple[Key, str]] = []
-    training = values.get("training")
-    settings = training if isinstance(training, dict) else {}
+    settings, variants = _section(values, "training"), values.get("variants")
     loss = settings.get("loss", "auto")
-    checks: tuple[tuple[Key, Callable[[], None]], ...] = (
-        (("pretrained_model", "type"), lambda: check_trainable(kind)),
-        (("training", "loss"), lambda: check_loss(kind, loss if isinstance(loss, str) else "auto")),
-    )
-    for key, check in checks:
-        try:
-            check()
-        except ModelError as error:
-            wrong.append((key, str(error)))
-    if settings.get("transducer_library") == "warprnnt_numba" and not is_there("warprnnt_numba"):
+    loss = loss if isinstance(loss, str) else "auto"
+    yield from _caught(("pretrained_model", "type"), lambda: registry.check_trainable(kind))
+    yield from _caught(("training", "loss"), lambda: registry.check_loss(kind, loss))
+    if settings.get("transducer_library") == "warprnnt_numba" and not registry.is_there("warprnnt_numba"):
         sentence = 'warprnnt_numba is not installed. Install it: pip install "speech-profiler[transducer]"'
-        wrong.append((("training", "transducer_library"), sentence))
-    variants = values.get("variants")
+        yield ("training", "transducer_library"), sentence
     for number, variant in enumerate(variants if isinstance(variants, list) else ()):
         given = variant if isinstance(variant, dict) else {}
         for name in ("quantize", "compile", "precision"):
             if given.get(name) not in (None, False, "float32"):
                 advice = "; set training.precision: bfloat16" if name == "precision" else ""
-                wrong.append((("variants", number, name), f"is for inference and does not go with training{advice}"))
-    return wrong
+                yield ("variants", number, name), f"is for inference and does not go with training{advice}"
 
 
-def _check_dataset(dataset: Any, model: Any, base: Path) -> list[tuple[Key, str]]:
+def _check_dataset(values: dict[str, Any], model: dict[str, Any], base: Path) -> Iterator[Wrong]:
     """Is it there, and can its batches be processed? What is in it is read once, before a run starts."""
-    if not isinstance(dataset, dict):
-        return []
-    wrong: list[tuple[Key, str]] = []
-    source, kind = dataset.get("source"), model.get("type") if isinstance(model, dict) else None
+    dataset = _section(values, "dataset")
+    source, size, kind = dataset.get("source"), dataset.get("batch_size"), model.get("type")
     if isinstance(source, str) and source:
-        wrong += _check_there(("dataset", "source"), source, base, Path.exists, "file or folder")
+        yield from _caught(("dataset", "source"), lambda: _require(source, base, Path.exists, "file or folder"))
     by_length = [name for name in ("batch_seconds", "batch_frames") if dataset.get(name) is not None]
-    size = dataset.get("batch_size")
     if isinstance(kind, str) and (by_length or (isinstance(size, int) and size > 1)):
-        key = ("dataset", by_length[0] if by_length else "batch_size")
         with contextlib.suppress(ModelError):  # an unknown interface is said above
-            wrong += [] if takes_batches(kind) else [(key, ONE_AT_A_TIME.format(kind, "batch_size: 1"))]
-    return wrong
+            if not registry.takes_batches(kind):
+                yield ("dataset", *by_length, "batch_size")[:2], ONE_AT_A_TIME.format(kind, "batch_size: 1")
 
 
 def _check_audio(path: Path, read: bool) -> None:
