@@ -17,8 +17,7 @@ from typing import Any
 from profiler.errors import UserError
 from profiler.hyperyaml import values
 from profiler.hyperyaml.allowed import find, is_pure, may_call, unsafe_settings
-from profiler.hyperyaml.mistakes import Mistake, RecipeError
-from profiler.hyperyaml.outline import dotted
+from profiler.hyperyaml.outline import Mistake, RecipeError, dotted
 from profiler.hyperyaml.read import REFUSED, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call

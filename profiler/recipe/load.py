@@ -19,8 +19,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.hyperyaml import values as kinds
 from profiler.hyperyaml.allowed import is_pure
 from profiler.hyperyaml.evaluate import compute, evaluate
-from profiler.hyperyaml.mistakes import Mistake, RecipeError
-from profiler.hyperyaml.outline import Key, Outline, dotted
+from profiler.hyperyaml.outline import Key, Mistake, Outline, RecipeError, dotted
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
@@ -78,7 +77,7 @@ def load_recipe(
     """
     path = user_path(path)
     document = _read(path, trust)
-    if not document.readable:
+    if document.tree is None:
         raise RecipeError(str(path), document.mistakes)
     source = _Source(document, dict(overrides or {}), trust)
     mistakes = list(document.mistakes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.hyperyaml.evaluate import load_checked
-from profiler.hyperyaml.mistakes import RecipeError
+from profiler.hyperyaml.outline import RecipeError
 from profiler.hyperyaml.read import read_text
 from profiler.models.formats import HUB_ID, Folder
 from profiler.models.model import Model, ModelRequest, how_pinned, refuse_longer
