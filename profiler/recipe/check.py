@@ -20,20 +20,16 @@ def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key,
     try:
         return Recipe.model_validate(values), []
     except ValidationError as error:
-        return None, [(_key(detail), _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
-
-
-def _key(detail: ErrorDetails) -> Key:
-    return tuple(detail["loc"])
+        return None, [(detail["loc"], _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
 def _sentence(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     given = _show(detail["input"])
     if kind == "extra_forbidden":
-        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
+        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(detail['loc'][:-1]))}"
     if kind == "missing":
-        return f"missing. Expected {_describe(_key(detail))}"
+        return f"missing. Expected {_describe(detail['loc'])}"
     expected: Callable[[], str] | None = {
         "greater_than": lambda: f"a number greater than {context.get('gt'):g}",
         "greater_than_equal": lambda: f"a number of at least {context.get('ge'):g}",
@@ -49,7 +45,7 @@ def _sentence(detail: ErrorDetails) -> str:
         "string_type": lambda: "a text",
         "bool_type": lambda: "true or false",
         "dict_type": lambda: "a section with keys",
-        "model_type": lambda: f"a section with keys: {', '.join(_keys_at(_key(detail)))}",
+        "model_type": lambda: f"a section with keys: {', '.join(_keys_at(detail['loc']))}",
         "literal_error": lambda: str(context.get("expected")),
         "string_pattern_mismatch": lambda: "letters, digits and . _ + - (it becomes a folder's name)",
     }.get(kind)

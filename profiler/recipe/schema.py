@@ -161,7 +161,7 @@ class Measure(Section):
         return value
 
 
-class Schedule(Section):
+class TraceSchedule(Section):
     """Which steps of the traced pass are written, as in torch.profiler.schedule."""
 
     wait: int = Field(0, ge=0, description="calls before the profiler is at work")
@@ -186,7 +186,7 @@ class Trace(Section):
     shapes: bool = Field(False, description="input shapes of operators")
     stacks: bool = Field(False, description="Python source lines; multiplies the size of a trace")
     memory: bool = Field(True, description="allocations and frees over time")
-    schedule: Schedule = Field(default_factory=lambda: Schedule())
+    schedule: TraceSchedule = Field(default_factory=lambda: TraceSchedule())
 
     @field_validator("labels", mode="before")
     @classmethod

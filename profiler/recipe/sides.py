@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
+from profiler.git import worktree
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
-from profiler.recipe.worktree import worktree
 from profiler.user_path import user_path
 
 # Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.

@@ -31,10 +31,6 @@ OUTPUT = "updated weights (forward, loss, backward, optimizer)"
 RANDOM_TARGETS = "Targets are random tokens: their number is what a step costs, not what they are."
 
 
-def _nothing_around(phase: str) -> AbstractContextManager[Any]:
-    return nullcontext()
-
-
 def _nobody(loss: Any) -> None:
     """Nobody wants to be told of the loss."""
 
@@ -50,7 +46,7 @@ class TrainingStep:
         self.frames = 0  # of the last step, padding not counted
         self.frame_rate = 0.0  # of them in a second of audio
         self._marks: list[list[tuple[Any, Any]]] = []
-        self._around: Around = _nothing_around
+        self._around: Around = nullcontext
         self._told: Callable[[Any], None] = _nobody
 
     def prepare(
@@ -146,7 +142,7 @@ class TrainingStep:
         try:
             yield
         finally:
-            self._around = _nothing_around
+            self._around = nullcontext
 
     @contextmanager
     def telling(self, told: Callable[[Any], None]) -> Iterator[None]:

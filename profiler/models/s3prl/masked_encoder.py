@@ -114,7 +114,7 @@ class Transformer(torch.nn.Module):
     def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.input_representations = InputRepresentations(sizes)
-        self.encoder = Encoder(sizes)
+        self.encoder = MaskedLayers(sizes)
         for module in self.modules():
             if isinstance(module, torch.nn.Linear):
                 torch.nn.init.normal_(module.weight, std=sizes.initializer_range)
@@ -153,10 +153,10 @@ def positions(frames: int, width: int) -> torch.Tensor:
     return torch.where(torch.arange(width) % 2 == 0, angles.sin(), angles.cos()).float()
 
 
-class Encoder(torch.nn.Module):
+class MaskedLayers(torch.nn.Module):
     def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
-        self.layer = torch.nn.ModuleList(Layer(sizes) for _ in range(sizes.num_hidden_layers))
+        self.layer = torch.nn.ModuleList(MaskedLayer(sizes) for _ in range(sizes.num_hidden_layers))
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         for layer in self.layer:
@@ -164,7 +164,7 @@ class Encoder(torch.nn.Module):
         return states
 
 
-class Layer(torch.nn.Module):
+class MaskedLayer(torch.nn.Module):
     """Attention, then two linear layers, each added to its input and normalised."""
 
     def __init__(self, sizes: MaskedEncoderSizes) -> None:
