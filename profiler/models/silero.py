@@ -49,11 +49,8 @@ class Package(Format):
         raise ModelError(f"The weights of {SOURCE} come with its package, and it is only as such; set weights: auto.")
 
 
+INTERFACES = ("SileroVAD",)
 FORMAT = Package()
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("SileroVAD",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -85,10 +82,6 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     return Model(
         used, prepare, run, "speech probabilities", RATE, parts, notes, chunks=chunks, beside={"script": model}
     )
-
-
-def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    raise AssertionError("the format has no description")
 
 
 def _load(file: str, device: str) -> Any:

@@ -22,6 +22,7 @@ from profiler.models.registry import Needs
 from profiler.training.tasks import Outputs, Targets, Task, ordinary_tokens
 
 LIBRARY = "espnet"
+INTERFACES = ("ESPnetASRModel",)
 FORMAT = Folder(LIBRARY, FILE, ("*.pth",))
 NEEDS = Needs(
     ("espnet2", "espnet", "torch_complex", "typeguard"),
@@ -29,10 +30,6 @@ NEEDS = Needs(
 )
 TRAINS = {"ESPnetASRModel": ("hybrid",)}
 HUB_FILES = ("*.yaml", "*.pth", "*.npz", "*.model", "*.txt")
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("ESPnetASRModel",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

@@ -32,12 +32,8 @@ class Computed(Format):
 
 
 LIBRARY = "features"
+INTERFACES = ("LogMel",)
 FORMAT = Computed()
-NEEDS = None
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("LogMel",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

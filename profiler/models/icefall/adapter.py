@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Training
 
 LIBRARY = "conformer_transducer"
+INTERFACES = ("ConformerTransducer",)
 FORMAT = Format()
-NEEDS = None
 TRAINS = {"ConformerTransducer": ("pruned_transducer", "transducer", "ctc")}
 RATE = 16000
 BLANK = 0
@@ -38,10 +38,6 @@ PRUNED = (
     "The pruned loss keeps 5 tokens of each frame, chosen by a simple loss that is half of the sum. The joiner runs on "
     "these alone, so it is in the phase of the loss."
 )
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("ConformerTransducer",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

@@ -26,15 +26,11 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Training
 
 LIBRARY = "torch"
+INTERFACES = ("Module",)
 FORMAT = Format()
-NEEDS = None
 TRAINS = {"Module": ("ctc",)}
 EVALUATES = True  # tags in the overrides
 RATE = 16000
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("Module",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

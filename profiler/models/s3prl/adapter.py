@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Training
 
 LIBRARY = "s3prl"
-NEEDS = None
 TRAINS = {"Mockingjay": ("ctc",), "TERA": ("ctc",)}
 DESCRIPTION_FILE = "config_model.yaml"
 RATE = 16000
@@ -89,11 +88,8 @@ class Checkpoint(Format):
         return folder
 
 
+INTERFACES = ("Mockingjay", "TERA")
 FORMAT = Checkpoint()
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("Mockingjay", "TERA")
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

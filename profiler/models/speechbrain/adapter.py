@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 LIBRARY = "speechbrain"
 DESCRIPTION_FILE = "hyperparams.yaml"
 FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
-NEEDS = None
 TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
 EVALUATES = True  # tags in the overrides
 MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
@@ -77,10 +76,6 @@ INTERFACES = {
     "SpectralMaskEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
     "WaveformEnhancement": Interface("enhancement", "enhance_batch", "enhanced waveforms", ("enhance_model",)),
 }
-
-
-def interfaces() -> tuple[str, ...]:
-    return tuple(INTERFACES)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

@@ -94,7 +94,6 @@ class BundleFormat(Format):
 
 LIBRARY = "torchaudio"
 FORMAT = BundleFormat()
-NEEDS = None
 ONE_AT_A_TIME = (STREAMING,)  # interfaces that take no batches
 TRAINS = {
     "Bundle": ("ctc", "transducer"),
@@ -105,10 +104,6 @@ TRAINS = {
 
 BLANK, SPACE = 0, "|"  # of all its CTC bundles
 NO_LENGTHS = "torchaudio's WavLM takes no lengths: where rows of a batch differ, their padding is processed as silence."
-
-
-def interfaces() -> tuple[str, ...]:
-    return tuple(INTERFACES)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:

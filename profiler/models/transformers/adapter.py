@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LIBRARY = "transformers"
 FORMAT = Folder(LIBRARY, "config.json", ("*.safetensors", "pytorch_model*.bin"))
-NEEDS = None
 TRAINS = {"AutoModel": ("ctc",), "AutoModelForCTC": ("ctc",), "AutoModelForSpeechSeq2Seq": ("cross_entropy",)}
 
 OUTPUTS = {
@@ -34,12 +33,9 @@ OUTPUTS = {
     "AutoModelForCTC": "text",
     "AutoModelForSpeechSeq2Seq": "text",
 }
+INTERFACES = tuple(OUTPUTS)
 DECODES = "AutoModelForSpeechSeq2Seq"  # token by token
 Rows = Callable[[list[Any]], Any]
-
-
-def interfaces() -> tuple[str, ...]:
-    return tuple(OUTPUTS)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
