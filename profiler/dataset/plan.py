@@ -122,11 +122,12 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
         advice = f"{ADVICE} {WITHOUT_SCORES}" if scoring.problems else ADVICE
         raise DatasetError.of(reading.source, reading.problems, "nothing was run", advice)
     if not reading.utterances:
-        raise DatasetError(f"{reading.source} holds no utterance that can be used.{_first(reading.problems)}")
+        first = f" The first problem, {reading.problems[0]}." if reading.problems else ""
+        raise DatasetError(f"{reading.source} holds no utterance that can be used.{first}")
     batches = make_batches(reading.utterances, settings)
     drawn = draw(batches, settings.limit)
     return DatasetPlan(
-        name=_name(settings.source),
+        name=Path(settings.source).name or settings.source,
         format=reading.format,
         settings=settings,
         utterances=reading.utterances,
@@ -202,14 +203,6 @@ def spread(values: list[float]) -> Spread:
         p90=at(0.9),
         max=ordered[-1],
     )
-
-
-def _name(source: str) -> str:
-    return Path(source).name or source
-
-
-def _first(problems: list[Problem]) -> str:
-    return f" The first problem, {problems[0]}." if problems else ""
 
 
 def _notes(reading: Reading, settings: Dataset, batches: list[Batch]) -> list[str]:

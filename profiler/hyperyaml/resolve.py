@@ -96,10 +96,8 @@ class _Resolver:
         return found
 
     def _made(self, node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: self.value(inner) for key, inner in node.items()}
-        if isinstance(node, list):
-            return [self.value(inner) for inner in node]
+        if isinstance(node, (dict, list)):
+            return values.mapped(node, self.value)
         if isinstance(node, Include):
             return resolve(node.tree, self.value(node.overrides), self.compute)
         if isinstance(node, Reference):

@@ -75,7 +75,7 @@ def checked(overrides: dict[str, Any]) -> dict[str, Any]:
     wanted = {**DEFAULTS, **overrides}
     for name in ("window_ms", "shift_ms"):
         value = wanted[name]
-        if not _is_number(value) or not 1 <= value <= 1000:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= 1000:
             raise ModelError(f"pretrained_model.overrides.{name}: expected 1 to 1000 milliseconds, not {value!r}")
     most_mels = fft_size(samples_in(wanted["window_ms"], RATE)) // 2  # as many as there are frequencies
     for name, least, most in (("mels", FEWEST_MELS, most_mels), ("deltas", 0, MOST_DELTAS)):
@@ -94,7 +94,3 @@ def samples_in(milliseconds: float, rate: int) -> int:
 def fft_size(samples: int) -> int:
     """The next power of two."""
     return 1 << (samples - 1).bit_length()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -234,7 +234,9 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
         if field.default is MISSING and field.name not in given:
             raise ModelError(f"{source} does not say the model's {field.name}")
     for name, value in given.items():
-        given[name] = {"int": _count, "float": _number, "str": _word}[str(known[name])](name, value)
+        given[name] = {"int": _count, "float": _number}.get(str(known[name]), lambda name, value: str(value))(
+            name, value
+        )
     sizes = MaskedEncoderSizes(**given)
     if sizes.hidden_size % sizes.num_attention_heads:
         raise ModelError(
@@ -258,10 +260,6 @@ def _number(name: str, value: Any) -> float:
         return float(value)  # YAML reads 1.e-12 as a word
     except (TypeError, ValueError):
         raise ModelError(f"{name}: expected a number, not {value!r}") from None
-
-
-def _word(name: str, value: Any) -> str:
-    return str(value)
 
 
 # -- features
@@ -289,11 +287,11 @@ def _features(audio: dict[str, Any], width: int, source: str) -> Any:
         return OnlineMel(
             mels,
             target_level=float(audio["target_level"]),
-            win_ms=float(audio.get("win_ms", 25)),
-            hop_ms=float(audio.get("hop_ms", 10)),
             n_freq=int(audio.get("n_freq", 201)),
-            delta=deltas,
-            cmvn=bool(audio["input"].get("cmvn")),
+            window_ms=float(audio.get("win_ms", 25)),
+            shift_ms=float(audio.get("hop_ms", 10)),
+            deltas=deltas,
+            normalize=bool(audio["input"].get("cmvn")),
             rate=RATE,
         )
     fbank = dict(kaldi["fbank"])

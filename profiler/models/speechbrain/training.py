@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 
 
 def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], tasks.Task]]:
-    def lengths_in(value: tuple[Any, Any], count: int) -> Any:
-        return tasks.frames_by_share(value[1], 1, count)  # they are shares already
-
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, shares = (part.to(interface.device) for part in value)
         states = interface.mods.encoder(waveforms, shares)
         if hasattr(interface.hparams, "transformer_beam_search"):
             states = interface.mods.transformer.encode(states, shares)
-        return states, lengths_in(value, states.shape[1])
+        return states, tasks.frames_by_share(value[1], 1, states.shape[1])  # they are shares already
 
     def ctc(settings: Training) -> tasks.Task:
         width = tasks.output_width(model, lambda value: encode(value)[0])
@@ -76,10 +73,6 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
     return made.get(request.type, {})
 
 
-def _frames(shares: Any, states: Any) -> Any:
-    return (shares * states.shape[1]).round().int()
-
-
 def _decoder(search: Any) -> tuple[Callable[[Any, Any, Any], Any], Any]:
     """The decoder inside a searcher, for a whole target at once, and the layer that makes scores of what it gives."""
     if hasattr(search, "emb") and hasattr(search, "dec"):  # recurrent, with attention
@@ -88,7 +81,11 @@ def _decoder(search: Any) -> tuple[Callable[[Any, Any, Any], Any], Any]:
     if model is not None and hasattr(model, "decode") and hasattr(search, "fc"):
         # SpeechBrain switches gradients off in `decode`, which is there for searches; what it wraps computes the same.
         decode = inspect.unwrap(type(model).decode)
-        return lambda tokens, states, shares: decode(model, tokens, states, _frames(shares, states))[0], search.fc
+
+        def decode_all(tokens: Any, states: Any, shares: Any) -> Any:
+            return decode(model, tokens, states, (shares * states.shape[1]).round().int())[0]
+
+        return decode_all, search.fc
     raise ModelError(
         f"The search {type(search).__name__} holds no attention decoder that is known here: such a model cannot be "
         "trained here."
