@@ -23,8 +23,7 @@ from profiler.hyperyaml.outline import Key, Mistake, Outline, RecipeError, dotte
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
-from profiler.recipe.check import check_values
-from profiler.recipe.inputs import check_inputs
+from profiler.recipe.check import check_inputs, check_values
 from profiler.recipe.schema import Recipe, Variant
 from profiler.shipped import shipped_recipes
 from profiler.user_path import user_path

@@ -157,12 +157,12 @@ def with_start(targets: Targets, start: int) -> torch.Tensor:
     return functional.pad(targets.tokens, (1, 0), value=start)
 
 
-def with_end(targets: Targets, end: int) -> torch.Tensor:
+def with_end(targets: Targets, end: int, ignored: int = IGNORED) -> torch.Tensor:
     """What it has to say: the tokens, then the end; what follows is ignored."""
     place = torch.arange(targets.tokens.shape[1] + 1, device=targets.tokens.device)
     lengths = targets.lengths.to(targets.tokens.device)[:, None]
     wanted = functional.pad(targets.tokens, (0, 1), value=end)
-    return wanted.masked_fill(place == lengths, end).masked_fill(place > lengths, IGNORED)
+    return wanted.masked_fill(place == lengths, end).masked_fill(place > lengths, ignored)
 
 
 class Transducer(torch.nn.Module):

@@ -225,9 +225,7 @@ def _no_end_scorer(vocabulary: int, end: int) -> Any:
 
 
 def _hybrid(model: Any, device: str) -> Task:
-    from espnet.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
-
-    from profiler.training.losses import TORCH
+    from profiler.training.losses import TORCH, with_end, with_start
 
     if model.use_transducer_decoder or getattr(model, "use_linear_decoder", False):
         raise ModelError("An ESPnet model with a transducer or a classifier in place of a decoder is not trained here.")
@@ -238,11 +236,10 @@ def _hybrid(model: Any, device: str) -> Task:
         encoded, frames = model.encode(waveforms, lengths)
         if isinstance(encoded, tuple):
             encoded = encoded[0]
-        padded, decoded = _padded(targets, model.ignore_id), None
-        wanted = None
+        decoded = wanted = None
         if model.ctc_weight != 1.0:
-            given, wanted = add_sos_eos(padded, model.sos, model.eos, model.ignore_id)
-            decoded, _ = model.decoder(encoded, frames, given, targets.lengths.to(device) + 1)
+            wanted = with_end(targets, model.eos, model.ignore_id)
+            decoded, _ = model.decoder(encoded, frames, with_start(targets, model.sos), targets.lengths.to(device) + 1)
         return Outputs((encoded, frames, decoded, wanted), frames.cpu())
 
     share = {0.0: "attention (label smoothing)", 1.0: "CTC"}
@@ -254,13 +251,6 @@ def _hybrid(model: Any, device: str) -> Task:
     if model.interctc_weight:
         task.notes.append("CTC of inner layers, which this model was trained with, is left out.")
     return task
-
-
-def _padded(targets: Targets, ignored: int) -> Any:
-    import torch
-
-    place = torch.arange(targets.tokens.shape[1], device=targets.tokens.device)
-    return targets.tokens.masked_fill(place >= targets.lengths.to(place.device)[:, None], ignored)
 
 
 def _loss(model: Any) -> Any:

@@ -234,9 +234,7 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
         if field.default is MISSING and field.name not in given:
             raise ModelError(f"{source} does not say the model's {field.name}")
     for name, value in given.items():
-        given[name] = {"int": _count, "float": _number}.get(str(known[name]), lambda name, value: str(value))(
-            name, value
-        )
+        given[name] = _checked(name, value, str(known[name]))
     sizes = MaskedEncoderSizes(**given)
     if sizes.hidden_size % sizes.num_attention_heads:
         raise ModelError(
@@ -248,18 +246,16 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
     return sizes
 
 
-def _count(name: str, value: Any) -> int:
+def _checked(name: str, value: Any, kind: str) -> Any:
     least = 0 if name == "sequence_length" else 1
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if kind == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
         raise ModelError(f"{name}: expected a whole number from {least}, not {value!r}")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)  # YAML reads 1.e-12 as a word
-    except (TypeError, ValueError):
-        raise ModelError(f"{name}: expected a number, not {value!r}") from None
+    if kind == "float":
+        try:
+            return float(value)  # YAML reads 1.e-12 as a word
+        except (TypeError, ValueError):
+            raise ModelError(f"{name}: expected a number, not {value!r}") from None
+    return str(value) if kind == "str" else value
 
 
 # -- features

@@ -74,23 +74,16 @@ NOTE = (
 
 def start_steps_from_zero(interface: Any) -> list[str]:
     """Change the searchers of an interface that run on CTC alone; returns what to note about it."""
-    searchers = [
-        module
-        for module in interface.modules()
-        if hasattr(module, "_attn_weight_step") and getattr(module, "attn_weight", None) == 0
-    ]
-    for searcher in searchers:
-        _start_from_zero(searcher)
-    return [NOTE] if searchers else []
 
+    def from_zero(original: Any) -> Any:
+        return lambda *given: original(*given[:-1], given[-1].new_zeros(given[-1].shape))
 
-def _start_from_zero(searcher: Any) -> None:
-    original = searcher._attn_weight_step
-
-    def attn_weight_step(tokens: Any, memory: Any, states: Any, lengths: Any, attention: Any, scores: Any) -> Any:
-        return original(tokens, memory, states, lengths, attention, scores.new_zeros(scores.shape))
-
-    searcher._attn_weight_step = attn_weight_step
+    notes = []
+    for module in interface.modules():
+        if hasattr(module, "_attn_weight_step") and getattr(module, "attn_weight", None) == 0:
+            module._attn_weight_step = from_zero(module._attn_weight_step)
+            notes = [NOTE]
+    return notes
 
 
 class PlaceholderLabels:
