@@ -56,12 +56,9 @@ class LoadedRecipe:
         """What the paths of a variant are relative to."""
         return self.paths.get(variant, self.path).parent
 
-    def path_of(self, variant: str, path: str) -> Path:
+    def resolve_path(self, path: str, variant: str = "") -> Path:
+        """Paths in a recipe are relative to the recipe: to that of a variant, where one is named."""
         return user_path(path, self.folder_of(variant)).resolve()
-
-    def resolve_path(self, path: str) -> Path:
-        """Paths in a recipe are relative to the recipe."""
-        return user_path(path, self.path.parent).resolve()
 
 
 def load_recipe(

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from profiler.errors import ModelError, did_you_mean
-from profiler.models import hub
-from profiler.models.formats import Format, Found
+from profiler.models.formats import Format, Found, answers
 from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 from profiler.models.reasons import explained, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
@@ -80,7 +79,7 @@ class BundleFormat(Format):
     def find(self, request: ModelRequest) -> Found:
         ensure_torchaudio()
         missing = [(url, file) for url, file in files_of(the_bundle(request.source)) if not file.is_file()]
-        if not missing or all(hub.answers(host) for host in sorted({_host(url) for url, _ in missing})):
+        if not missing or all(answers(host) for host in sorted({_host(url) for url, _ in missing})):
             return Found(request.source)
         url, file = missing[0]
         reason = f"{file.name} is not in the local cache and {urlsplit(url).hostname} cannot be reached"
