@@ -131,7 +131,7 @@ def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDim
 
 
 def _common_variants(a: Recipe, b: Recipe) -> list[tuple[Pair, str]]:
-    """Variants of the same name belong together; where each side has one alone, these. With a suffix for their names."""
+    """Variants of the same name belong together; where each side has one alone, these. With a suffix for names."""
     ours, theirs = ([variant.name for variant in recipe.variants] for recipe in (a, b))
     if len(ours) == len(theirs) == 1:
         return [(Pair(ours[0], theirs[0]), "")]
