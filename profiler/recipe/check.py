@@ -83,15 +83,9 @@ def _section_at(key: Key) -> type[BaseModel] | None:
         if isinstance(part, int):
             continue
         field = section.model_fields.get(part) if section else None
-        section = _section_of(field.annotation) if field else None
+        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+        section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
     return section
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    for candidate in (annotation, *get_args(annotation)):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
 
 
 def _keys_at(key: Key) -> list[str]:

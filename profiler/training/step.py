@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.results.types import TrainingSetup
-from profiler.training.tasks import Targets, lengths_for, make_targets
+from profiler.training.tasks import Targets, make_targets
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -54,7 +54,7 @@ class TrainingStep:
     ) -> tuple[Any, Targets]:
         """Inputs and targets of a batch. Lengths that are not given follow from those of the audio."""
         seconds = [float(length) / batch.rate for length in batch.lengths]
-        usual = lengths_for(seconds, self.settings.targets_per_second)
+        usual = [max(1, round(each * self.settings.targets_per_second)) for each in seconds]
         wanted = usual if lengths is None else [u if g is None else g for g, u in zip(lengths, usual, strict=True)]
         named = names or [f"row {number + 1} ({length:g} s)" for number, length in enumerate(seconds)]
         targets = make_targets(wanted, self.task.tokens, seed, self.device.name, named)

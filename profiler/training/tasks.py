@@ -67,11 +67,6 @@ def make_targets(lengths: Sequence[int], allowed: range, seed: int, device: str,
     return Targets(torch.from_numpy(tokens).to(device), torch.tensor(list(lengths)), names)
 
 
-def lengths_for(seconds: Sequence[float], per_second: float) -> list[int]:
-    """As many tokens as speech of these lengths has, at least one."""
-    return [max(1, round(each * per_second)) for each in seconds]
-
-
 @dataclass
 class Outputs:
     """What the forward pass gives: the values that the loss takes, and how many frames of each row are audio."""

@@ -149,6 +149,7 @@ def _overrides(request: ModelRequest, folder: Path | None) -> dict[str, Any]:
 
 def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
     import torch
+    from speechbrain.utils.callchains import lengths_arg_exists
 
     served = INTERFACES[request.type]
     for name in served.modules:  # SpeechBrain itself notices only when the interface is called
@@ -158,7 +159,9 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
         if not hasattr(interface.hparams, name):
             raise _no_such(request.source, request.type, f"its {DESCRIPTION_FILE} has no `{name}`")
     call = getattr(interface, served.method)
-    with_lengths = _takes_lengths(interface, request.type)
+    with_lengths = served.lengths
+    if request.type == "SpectralMaskEnhancement":  # it passes lengths on to a mask model that may not take any
+        with_lengths = lengths_arg_exists(interface.mods["enhance_model"].forward)
     rate = int(getattr(interface.hparams, "sample_rate", interface.audio_normalizer.sample_rate))
     notes = start_steps_from_zero(interface)
     if "label_encoder" in served.keys:
@@ -209,15 +212,6 @@ def _number_nameless_tokens(interface: Any) -> None:
         interface.tokenizer.decode_ids([0])
     except IndexError:  # asked for its size instead, it would write to the terminal
         interface.tokenizer = PlaceholderTokens(getattr(interface.hparams, "output_neurons", MOST_TOKENS))
-
-
-def _takes_lengths(interface: Any, kind: str) -> bool:
-    """Whether lengths are given to the batch method. One passes them on to a mask model that may not take any."""
-    from speechbrain.utils.callchains import lengths_arg_exists
-
-    if kind == "SpectralMaskEnhancement":
-        return bool(lengths_arg_exists(interface.mods["enhance_model"].forward))
-    return INTERFACES[kind].lengths
 
 
 def _components(interface: Any) -> dict[str, Any]:
