@@ -94,8 +94,11 @@ def _checked(
         seconds = _number(entry.end, "an end in seconds") - offset
     if seconds is not None:
         _check_seconds(seconds)
-    audio = None if _is_absent(entry.audio) else _audio(entry.audio, base)
-    if audio is not None:
+    audio = None
+    if not _is_absent(entry.audio):
+        if not isinstance(entry.audio, str | Path):
+            raise Refused(f"expected the path of an audio file, got {_show(entry.audio)}")
+        audio = base / Path(entry.audio).expanduser()
         length = entry.length if entry.length is not None else length_of_file(audio)
         seconds = _fit(audio, offset, seconds, length)
     if seconds is None:
@@ -132,12 +135,6 @@ def _check_seconds(seconds: float) -> None:
         raise Refused(f"lasts {seconds:g} s, which is impossible")
     if seconds > LONGEST_SECONDS:
         raise Refused(f"lasts {seconds:g} s, which is impossible; are these samples or milliseconds? Give seconds")
-
-
-def _audio(value: Any, base: Path) -> Path:
-    if not isinstance(value, str | Path):
-        raise Refused(f"expected the path of an audio file, got {_show(value)}")
-    return base / Path(value).expanduser()
 
 
 def _fit(audio: Path, offset: float, seconds: float | None, length: float | str) -> float:

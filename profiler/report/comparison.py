@@ -245,7 +245,8 @@ def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Ta
     names = list(dict.fromkeys(change.title for change in changes))
     if not names:
         return None
-    same = [name for name in names if all(_is_same(change) for change in changes if change.title == name)]
+    differ = {each.title for each in changes if each.ratio is None or abs(each.ratio - 1) > SAME or each.remark}
+    same = [name for name in names if name not in differ]
     shown = [name for name in names if name not in same]
     several = len({cell.variants for cell in other.cells}) > 1
     rows = []
@@ -259,10 +260,6 @@ def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Ta
             f"Same within {share_text(SAME)}: {', '.join(name[0].lower() + name[1:] for name in same)}."
         )
     return table
-
-
-def _is_same(change: Change) -> bool:
-    return change.ratio is not None and abs(change.ratio - 1) <= SAME and not change.remark
 
 
 def variants_table(other: RunComparison) -> Table | None:

@@ -6,7 +6,6 @@ and with them a dozen packages that inference does not need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,8 @@ def describe(folder: Path, overrides: dict[str, Any]) -> Description:
     """Read config.yaml, put the overrides in and check the names of all parts. Imports no model library."""
     config = _read(folder / FILE)
     changes = _nested(overrides)
-    refuse_unknown(changes, sorted({*config, *_known_keys()}), str(folder / FILE))
+    known = {*config, *SEARCH, *FURTHER_KEYS, *PARTS, *(f"{kind}_conf" for kind in PARTS)}
+    refuse_unknown(changes, sorted(known), str(folder / FILE))
     given = {key: _number(key, changes.pop(key)) for key in SEARCH if key in changes}
     search = {key: value for key, value in SEARCH.items() if key not in ("beam_size", "ctc_weight")} | given
     for kind in PARTS:  # another part does not take the arguments of the one that it replaces
@@ -101,13 +101,6 @@ def describe(folder: Path, overrides: dict[str, Any]) -> Description:
     description.tokens.extend(_tokens(description))
     _put_beam(description)
     return description
-
-
-def _known_keys() -> Iterator[str]:
-    yield from SEARCH
-    yield from FURTHER_KEYS
-    for kind in PARTS:
-        yield from (kind, f"{kind}_conf")
 
 
 def _read(path: Path) -> dict[str, Any]:

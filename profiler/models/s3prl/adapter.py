@@ -95,7 +95,11 @@ FORMAT = Checkpoint()
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     saved = _read(Path(source))
     module = _build(_config(saved, source), request, source)
-    state = _renamed(saved.get("Transformer"), source)
+    state = saved.get("Transformer")
+    if not isinstance(state, dict) or not all(hasattr(value, "shape") for value in state.values()):
+        raise ModelError(f"{source} holds no weights under `Transformer`")
+    # Old checkpoints have other names for some.
+    state = {name.replace("gamma", "weight").replace("beta", "bias"): value for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.transformer.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in state.items()}
     if wanted != given:
@@ -201,13 +205,6 @@ def _config(saved: dict[str, Any], source: str) -> dict[str, dict[str, Any]]:
     raise ModelError(
         f"{source} is no checkpoint or description of s3prl's Mockingjay or TERA: it has no section `transformer`"
     )
-
-
-def _renamed(state: Any, source: str) -> dict[str, Any]:
-    """The weights, those of old checkpoints under today's names."""
-    if not isinstance(state, dict) or not all(hasattr(value, "shape") for value in state.values()):
-        raise ModelError(f"{source} holds no weights under `Transformer`")
-    return {name.replace("gamma", "weight").replace("beta", "bias"): value for name, value in state.items()}
 
 
 def _build(config: dict[str, dict[str, Any]], request: ModelRequest, source: str) -> Any:

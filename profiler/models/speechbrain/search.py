@@ -34,7 +34,9 @@ class PinnedSteps:
     def _pin(self, searcher: Any, arguments: tuple[Any, ...]) -> None:
         frames = arguments[0].shape[1]
         steps = max(1, math.ceil(self.seconds * self.tokens_per_second))
-        if steps > frames and _asks_ctc(searcher):  # SpeechBrain would fail on an index, deep in its scorer
+        scorer = getattr(searcher, "scorer", None)
+        by_ctc = scorer is not None and "ctc" in {**scorer.full_scorers, **scorer.partial_scorers}
+        if steps > frames and by_ctc:  # SpeechBrain would fail on an index, deep in its scorer
             raise ModelError(
                 f"CTC writes at most one token a frame, and {steps} steps are more than the {frames} frames of "
                 f"{self.seconds:g} s: lower pretrained_model.tokens_per_second ({self.tokens_per_second:g})"
@@ -47,11 +49,6 @@ class PinnedSteps:
 
 def _is_beam_search(searcher: Any) -> bool:
     return hasattr(searcher, "beam_size")
-
-
-def _asks_ctc(searcher: Any) -> bool:
-    scorer = getattr(searcher, "scorer", None)
-    return scorer is not None and "ctc" in {**scorer.full_scorers, **scorer.partial_scorers}
 
 
 def _forbid_ending(searcher: Any) -> None:

@@ -79,7 +79,8 @@ class BundleFormat(Format):
     def find(self, request: ModelRequest) -> Found:
         ensure_torchaudio()
         missing = [(url, file) for url, file in files_of(the_bundle(request.source)) if not file.is_file()]
-        if not missing or all(answers(host) for host in sorted({_host(url) for url, _ in missing})):
+        hosts = {urlsplit(url)._replace(path="").geturl() for url, _ in missing}
+        if all(answers(host) for host in sorted(hosts)):
             return Found(request.source)
         url, file = missing[0]
         reason = f"{file.name} is not in the local cache and {urlsplit(url).hostname} cannot be reached"
@@ -220,8 +221,3 @@ def files_of(bundle: Any) -> list[tuple[str, Path]]:
         return [(f"{HOST}/{key}", folder / "torchaudio" / key) for key in keys]
     url = bundle._path if bundle._path.startswith("https") else f"{HOST}/models/{bundle._path}"
     return [(url, folder / "checkpoints" / url.rsplit("/", 1)[-1])]
-
-
-def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
