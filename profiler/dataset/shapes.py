@@ -23,12 +23,7 @@ COLUMNS = {"id", "frames", "seconds", *NAMES["target"]}
 
 
 def read_shapes(source: Path, reading: Reading) -> Reading:
-    for _, line in numbered_lines(source):
-        if not line.startswith("#"):
-            break
-        if "generated" in line.lower():
-            reading.notes.append(f"{source.name}: {line.lstrip('# ').strip()}")
-    return take(_entries(source), reading, source.parent)
+    return take(_entries(source, reading.notes), reading, source.parent)
 
 
 def is_shapes(source: Path) -> bool:
@@ -51,13 +46,15 @@ def write(target: Path, utterances: list[Utterance], comments: list[str], frames
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _entries(source: Path) -> Iterator[ManifestEntry | Problem]:
+def _entries(source: Path, notes: list[str]) -> Iterator[ManifestEntry | Problem]:
     rate: float | None = None
     header: list[str] = []
     for number, line in numbered_lines(source):
         if line.startswith("#"):
             if found := RATE.match(line):
                 rate = _rate(found[1], source, number)
+            if "generated" in line.lower() and not header:
+                notes.append(f"{source.name}: {line.lstrip('# ').strip()}")
             continue
         values = [value.strip() for value in line.split("\t")]
         if not header:

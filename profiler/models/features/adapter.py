@@ -15,7 +15,7 @@ from profiler.models.formats import Format, Found
 from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 RATE = 16000
 FEWEST_MELS = 4
@@ -43,30 +43,15 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    module = make_filterbank(**checked(request.overrides), rate=RATE).to(request.device)
+    from profiler.models.features.filterbank import Filterbank
+
+    module = Filterbank(**checked(request.overrides)).to(request.device)
 
     def run(value: tuple[Any, Any]) -> Any:
         waveforms, lengths = value
         return module(waveforms.to(request.device), lengths)
 
     return Model(module, lengths_where_padded, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
-
-
-def make_filterbank(
-    mels: int = 80,
-    window_ms: float = 25.0,
-    shift_ms: float = 10.0,
-    deltas: int = 0,
-    normalize: bool = False,
-    rate: int = RATE,
-) -> torch.nn.Module:
-    """Kaldi's log-mel filterbank as a module: waveforms [batch, samples] to [batch, frames, mels x (1 + deltas)].
-
-    It takes the lengths of the rows in samples as a second argument, where rows are padded.
-    """
-    from profiler.models.features.filterbank import Filterbank
-
-    return Filterbank(mels, window_ms, shift_ms, deltas, normalize, rate)
 
 
 def checked(overrides: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from profiler.errors import ModelError
-from profiler.models.features.adapter import fft_size, samples_in
+from profiler.models.features.adapter import RATE, fft_size, samples_in
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 PREEMPHASIS = 0.97
@@ -58,7 +58,15 @@ class Features(torch.nn.Module):
 class Filterbank(Features):
     """Kaldi's log-mel filterbank."""
 
-    def __init__(self, mels: int, window_ms: float, shift_ms: float, deltas: int, normalize: bool, rate: int) -> None:
+    def __init__(
+        self,
+        mels: int = 80,
+        window_ms: float = 25.0,
+        shift_ms: float = 10.0,
+        deltas: int = 0,
+        normalize: bool = False,
+        rate: int = RATE,
+    ) -> None:
         super().__init__(window_ms, shift_ms, deltas, normalize, rate)
         from torchaudio.compliance.kaldi import get_mel_banks
 

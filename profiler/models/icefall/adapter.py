@@ -45,12 +45,12 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    from profiler.models.features.adapter import make_filterbank
+    from profiler.models.features.filterbank import Filterbank
     from profiler.models.icefall.conformer import ConformerTransducer, subsampled
 
     sizes = _sizes(request.overrides)
     module = ConformerTransducer(sizes).to(request.device)
-    features = make_filterbank(mels=sizes.mels, rate=RATE).to(request.device)
+    features = Filterbank(mels=sizes.mels, rate=RATE).to(request.device)
 
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, lengths = value

@@ -94,9 +94,9 @@ def wrap(module: Any, request: ModelRequest) -> Model:
     rate = request.sample_rate or int(getattr(module, "sample_rate", RATE))
     features = None
     if request.input.startswith("features"):
-        from profiler.models.features.adapter import make_filterbank
+        from profiler.models.features.filterbank import Filterbank
 
-        features = make_filterbank(mels=request.mels, rate=rate).to(request.device)
+        features = Filterbank(mels=request.mels, rate=rate).to(request.device)
     with_lengths = request.input.endswith("_and_lengths")
 
     def run(value: tuple[Any, Any]) -> Any:

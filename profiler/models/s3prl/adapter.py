@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.read import read_text
-from profiler.models.features.adapter import checked, make_filterbank
+from profiler.models.features.adapter import checked
 from profiler.models.formats import HUB_ID, Format, Found, looks_like_a_path
 from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 from profiler.models.reasons import explained, reason
@@ -266,6 +266,7 @@ def _input_dim(audio: dict[str, Any]) -> int:
 
 def _features(audio: dict[str, Any], width: int, source: str) -> Any:
     """The front end that the model was trained with, `width` values a frame."""
+    from profiler.models.features.filterbank import Filterbank
     from profiler.models.s3prl.masked_encoder import OnlineMel
 
     kaldi = audio.get("kaldi")
@@ -298,4 +299,4 @@ def _features(audio: dict[str, Any], width: int, source: str) -> Any:
     unserved = set(fbank) - {"num_mel_bins"} - ({"use_log_fbank"} if fbank.get("use_log_fbank") else set())
     if unserved or audio.get("delta", {}).get("win_length", 5) != 5:
         raise ModelError(f"{source}: its filterbank has settings that are not served here: {', '.join(unserved)}")
-    return make_filterbank(**checked(settings), rate=RATE)
+    return Filterbank(**checked(settings), rate=RATE)
