@@ -27,7 +27,7 @@ ONE_AT_A_TIME = "the interface {} takes one recording at a time; set {}"
 Wrong = tuple[Key, str]
 
 
-def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[Wrong]]:
+def check_values(values: dict[str, object]) -> tuple[Recipe | None, list[Wrong]]:
     """A recipe, or the keys that are wrong with a sentence each."""
     try:
         return Recipe.model_validate(values), []
@@ -105,7 +105,7 @@ def _describe(key: Key) -> str:
 # -- what a recipe points to
 
 
-def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bool) -> list[Wrong]:
+def check_inputs(values: dict[str, object], base: Path, read_audio: bool, trust: bool) -> list[Wrong]:
     """The keys whose target is not there or not usable, with a sentence each."""
     model, grid = _section(values, "pretrained_model"), _section(values, "profiling_dimensions")
     wrong = list(_check_model(model, grid, values, base, trust)) + list(_check_dataset(values, model, base))
@@ -118,7 +118,7 @@ def check_inputs(values: dict[str, Any], base: Path, read_audio: bool, trust: bo
     return wrong
 
 
-def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
+def _section(values: dict[str, object], name: str) -> dict[str, object]:
     found = values.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -145,7 +145,7 @@ def _may_be_read(path: Path) -> bool:
 
 
 def _check_model(
-    model: dict[str, Any], grid: dict[str, Any], values: dict[str, Any], base: Path, trust: bool
+    model: dict[str, object], grid: dict[str, object], values: dict[str, object], base: Path, trust: bool
 ) -> Iterator[Wrong]:
     kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
     checkpoint, sizes = model.get("checkpoint"), grid.get("batch_sizes")
@@ -180,7 +180,7 @@ def _check_model(
             yield ("pretrained_model", "overrides", *inner), sentence
 
 
-def _check_training(values: dict[str, Any], kind: str) -> Iterator[Wrong]:
+def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:
     """Can the interface be trained, with this loss, in these variants?"""
     settings, variants = _section(values, "training"), values.get("variants")
     loss = settings.get("loss", "auto")
@@ -198,7 +198,7 @@ def _check_training(values: dict[str, Any], kind: str) -> Iterator[Wrong]:
                 yield ("variants", number, name), f"is for inference and does not go with training{advice}"
 
 
-def _check_dataset(values: dict[str, Any], model: dict[str, Any], base: Path) -> Iterator[Wrong]:
+def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:
     """Is it there, and can its batches be processed? What is in it is read once, before a run starts."""
     dataset = _section(values, "dataset")
     source, size, kind = dataset.get("source"), dataset.get("batch_size"), model.get("type")

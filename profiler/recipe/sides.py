@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from profiler.errors import UserError
 from profiler.git import worktree
@@ -32,7 +31,7 @@ class Side:
 
     recipe: Path
     about: str  # what it is called in the report
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, object] = field(default_factory=dict)
     python: str | None = None
     path: Path | None = None
 
@@ -52,8 +51,8 @@ class Side:
 def make_sides(
     a: Path,
     other: Path | None,
-    common: Mapping[str, Any],
-    changed: Mapping[str, Any],
+    common: Mapping[str, object],
+    changed: Mapping[str, object],
     rev: str | None,
     repo: str | Path | None,
     python: str | None,
