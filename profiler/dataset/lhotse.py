@@ -63,33 +63,34 @@ def _in_folder(folder: Path) -> Path:
     return found[0]
 
 
-def _cut(place: str, cut: dict[str, Any]) -> ManifestEntry:
+def _cut(place: str, cut: dict[str, object]) -> ManifestEntry:
     if "tracks" in cut or cut.get("type") == "PaddingCut":
         raise Refused(f"is a {cut.get('type', 'MixedCut')}; only cuts of one recording can be read")
     recording = cut.get("recording")
     audio = _source(recording) if isinstance(recording, dict) else None
-    texts = [part.get("text") for part in cut.get("supervisions") or [] if isinstance(part, dict)]
+    parts = cut.get("supervisions")
+    texts = [part.get("text") for part in (parts if isinstance(parts, list) else []) if isinstance(part, dict)]
     said = [text for text in texts if isinstance(text, str)]
     start = cut.get("start") if audio is not None else None  # without audio the length is all there is
     return ManifestEntry(place, cut.get("id"), audio, start, cut.get("duration"), text=" ".join(said) if said else None)
 
 
-def _recording(place: str, recording: dict[str, Any]) -> ManifestEntry:
+def _recording(place: str, recording: dict[str, object]) -> ManifestEntry:
     return ManifestEntry(place, recording.get("id"), _source(recording), seconds=recording.get("duration"))
 
 
 def _supervised(recordings: Path, supervisions: Path) -> Iterator[ManifestEntry | Problem]:
     """A supervision is an utterance: a piece of its recording, with what is said there."""
-    by_id: dict[Any, Any] = {}
+    by_id: dict[str, Any] = {}
     for found in entries_of(_named(recordings), _recording):
         if isinstance(found, Problem):
             yield found
         else:
-            by_id[found.id] = found.audio
+            by_id[str(found.id)] = found.audio
     heard = set()
 
-    def supervision(place: str, part: dict[str, Any]) -> ManifestEntry:
-        wanted = part.get("recording_id")
+    def supervision(place: str, part: dict[str, object]) -> ManifestEntry:
+        wanted = str(part.get("recording_id"))  # whatever stands there
         heard.add(wanted)
         if wanted not in by_id:
             raise Refused(f"there is no recording {wanted} for this transcript")
@@ -103,14 +104,14 @@ def _supervised(recordings: Path, supervisions: Path) -> Iterator[ManifestEntry 
             yield Problem(recordings.name, f"the recording {name} has no supervision")
 
 
-def _named(manifest: Path) -> Iterator[tuple[str, dict[str, Any] | Problem]]:
+def _named(manifest: Path) -> Iterator[tuple[str, dict[str, object] | Problem]]:
     """The objects of one of two files: their places name it."""
     for place, value in objects(manifest):
         where = f"{manifest.name} {place}"
         yield where, Problem(where, value.message) if isinstance(value, Problem) else value
 
 
-def _source(recording: dict[str, Any]) -> str:
+def _source(recording: dict[str, object]) -> str:
     """The file of a recording; there are recordings that are commands, addresses or bytes."""
     sources = recording.get("sources")
     first = sources[0] if isinstance(sources, list) and sources and isinstance(sources[0], dict) else {}

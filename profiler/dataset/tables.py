@@ -88,7 +88,7 @@ def _rows(source: Path) -> Iterator[ManifestEntry | Problem]:
 
 
 def read_jsonl(source: Path, reading: Reading) -> Reading:
-    def entry(place: str, value: dict[str, Any]) -> ManifestEntry:
+    def entry(place: str, value: dict[str, object]) -> ManifestEntry:
         try:
             return _entry(place, value, _fields(list(value)))
         except Refused as error:
@@ -97,7 +97,7 @@ def read_jsonl(source: Path, reading: Reading) -> Reading:
     return take(entries_of(objects(source), entry), reading, source.parent)
 
 
-def objects(source: Path) -> Iterator[tuple[str, dict[str, Any] | Problem]]:
+def objects(source: Path) -> Iterator[tuple[str, dict[str, object] | Problem]]:
     """('line 1', {...}), ...; what is no JSON object comes as a problem."""
     for number, line in numbered_lines(source):
         place = f"line {number}"
@@ -121,7 +121,7 @@ def read_huggingface(source: Path, reading: Reading) -> Reading:
     table = _table(folder)
     fields = _fields_of_all(list(table.features), str(folder))
 
-    def entry(place: str, row: dict[str, Any]) -> ManifestEntry:
+    def entry(place: str, row: dict[str, object]) -> ManifestEntry:
         found = _entry(place, row, fields)
         audio = row.get(fields.get("audio", ""))
         if isinstance(audio, dict) and "array" in audio:

@@ -74,7 +74,7 @@ class Description:
         name = self.config.get(kind, DEFAULTS.get(kind))
         return None if name is None else str(name)
 
-    def arguments(self, kind: str) -> dict[str, Any]:
+    def arguments(self, kind: str) -> dict[str, object]:
         """What config.yaml gives to a part."""
         return dict(self.config.get(f"{kind}_conf") or {})
 
@@ -84,7 +84,7 @@ class Description:
         return next((place for place in places if place.is_file()), None)
 
 
-def describe(folder: Path, overrides: dict[str, Any]) -> Description:
+def describe(folder: Path, overrides: dict[str, object]) -> Description:
     """Read config.yaml, put the overrides in and check the names of all parts. Imports no model library."""
     config = _read(folder / FILE)
     changes = _nested(overrides)
@@ -103,7 +103,7 @@ def describe(folder: Path, overrides: dict[str, Any]) -> Description:
     return description
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     import yaml  # type: ignore[import-untyped]  # what ESPnet writes it with
 
     try:
@@ -115,7 +115,7 @@ def _read(path: Path) -> dict[str, Any]:
     return config
 
 
-def _nested(overrides: dict[str, Any]) -> dict[str, Any]:
+def _nested(overrides: dict[str, object]) -> dict[str, object]:
     """Overrides may be written `encoder_conf.num_blocks: 1` as well."""
     try:
         dotted = nest({key: value for key, value in overrides.items() if "." in key})
@@ -124,7 +124,7 @@ def _nested(overrides: dict[str, Any]) -> dict[str, Any]:
     return _merged({key: value for key, value in overrides.items() if "." not in key}, dotted)
 
 
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
     merged = dict(base)
     for key, value in changes.items():
         inner = merged.get(key)

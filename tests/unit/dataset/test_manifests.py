@@ -239,7 +239,7 @@ def test_lhotse_entries_that_cannot_be_read_are_named(tmp_path: Path, audio: Pat
     cuts = [
         {"id": "mix", "type": "MixedCut", "tracks": []},
         {"id": "url", "start": 0, "duration": 1, "type": "MonoCut", "recording": recording("a", "url")},
-        {"id": "features", "start": 3, "duration": 1.5, "type": "MonoCut", "supervisions": [], "features": {}},
+        {"id": "features", "start": 3, "duration": 1.5, "type": "MonoCut", "supervisions": 5, "features": {}},
     ]
     reading = read_dataset(write_json(tmp_path / "some.jsonl", cuts))
     assert "line 1: is a MixedCut" in problems(reading)[0]
@@ -248,10 +248,15 @@ def test_lhotse_entries_that_cannot_be_read_are_named(tmp_path: Path, audio: Pat
     make_recordings(tmp_path)
     write_json(
         tmp_path / "set_supervisions.jsonl.gz",
-        [{"id": "a", "recording_id": "a", "start": 0, "duration": 0.5}, {"id": "x", "recording_id": "nowhere"}],
+        [
+            {"id": "a", "recording_id": "a", "start": 0, "duration": 0.5},
+            {"id": "x", "recording_id": "nowhere"},
+            {"id": "y", "recording_id": ["a"]},
+        ],
     )
     found = problems(read_dataset(tmp_path / "set_supervisions.jsonl.gz"))
-    assert any("there is no recording nowhere for this transcript" in line for line in found)
+    for name in ("nowhere", "['a']"):
+        assert any(f"there is no recording {name} for this transcript" in line for line in found)
     assert sum("has no supervision" in line for line in found) == 2
 
 
