@@ -113,7 +113,7 @@ def _rows(
 def _row(utterance: Utterance, speech: Speech, seed: int) -> Samples:
     """The utterance's own audio, or the sample speech cut or repeated to its length."""
     if utterance.row is not None:
-        from profiler.dataset.huggingface import audio_of
+        from profiler.dataset.tables import audio_of
 
         embedded = audio_of(utterance.audio or Path(), utterance.row)
         return read_mono(embedded, speech.rate, utterance.offset, utterance.seconds)

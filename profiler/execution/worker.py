@@ -34,7 +34,7 @@ from profiler.execution import channel
 from profiler.measure.latency import INPUTS, Timing, notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.measure.passes import PASSES, Absent, Work, memory
-from profiler.models.request import may_download
+from profiler.models.model import may_download
 from profiler.processes import die_with_parent, explain
 from profiler.results.types import CellInput
 

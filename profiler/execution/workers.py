@@ -28,8 +28,7 @@ from profiler.environment import available_memory, worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution import channel
 from profiler.execution.cell import typed
-from profiler.models.model import ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import ModelRequest, model_request
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
 from profiler.results.runs import make_folder
@@ -331,7 +330,7 @@ class Workers:
             request = channel.Load(
                 model=self._request(variant),
                 variant=settings,
-                audio=self.loaded.path_of(variant, audio) if audio else None,
+                audio=self.loaded.resolve_path(audio, variant) if audio else None,
                 fork=self.can_fork,
                 traced=recipe.profiling_dimensions.export_logs,
                 labels=recipe.trace.labels,
@@ -359,7 +358,9 @@ class Workers:
         """Code comes from the variant's own folder, where it names one; all other paths are the recipe's."""
         base, code = self.loaded.folder_of(variant), self._settings(variant).path
         request = model_request(self.loaded.by_variant[variant], base, self.device.name, self.loaded.trust)
-        return request if code is None else replace(request, base=self.loaded.path_of(variant, code), base_first=True)
+        return (
+            request if code is None else replace(request, base=self.loaded.resolve_path(code, variant), base_first=True)
+        )
 
     def _python(self, variant: str) -> str:
         given = self._settings(variant).python

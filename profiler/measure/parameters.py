@@ -164,7 +164,7 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
     from profiler import sandbox
     from profiler.errors import ModelError, UserError
     from profiler.models.load import build_for_counting
-    from profiler.models.request import may_download, model_request
+    from profiler.models.model import may_download, model_request
     from profiler.processes import TrialFailed, in_fork
 
     request = model_request(recipe, base, trust=trust)

@@ -124,28 +124,13 @@ def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
     names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []
     for name in names:
-        count = parameters.components.get(name, 0)
-        inner = details.get(name)
-        rows.append(
-            [
-                name,
-                PARAMETERS.number(count),
-                f"{count / total:.1%}" if total else "",
-                _count(inner.trainable if inner else None),
-                _count(inner.buffers if inner else None),
-                SIZE.number(size.components.get(name) or None, absent=""),
-            ]
-        )
-    rows.append(
-        [
-            "total",
-            PARAMETERS.number(total),
-            "100%" if total else "",
-            _count(parameters.trainable),
-            _count(parameters.buffers),
-            SIZE.number(size.total or None, absent=""),
-        ]
-    )
+        count, inner = parameters.components.get(name, 0), details.get(name)
+        row = [name, PARAMETERS.number(count), f"{count / total:.1%}" if total else ""]
+        row += [_count(inner.trainable if inner else None), _count(inner.buffers if inner else None)]
+        rows.append([*row, SIZE.number(size.components.get(name) or None, absent="")])
+    whole = ["total", PARAMETERS.number(total), "100%" if total else ""]
+    whole += [_count(parameters.trainable), _count(parameters.buffers), SIZE.number(size.total or None, absent="")]
+    rows.append(whole)
     table = Table(title, ["component", PARAMETERS.head, "share", "trainable", "buffers", SIZE.head], rows)
     shared = parameters.shared
     if shared:

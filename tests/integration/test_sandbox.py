@@ -290,7 +290,7 @@ def test_a_torchscript_file_writes_nothing_without_trust(script: Path, tmp_path:
 
 def test_without_a_sandbox_torchscript_needs_trust(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from profiler.models.load import load_model
-    from profiler.models.request import model_request
+    from profiler.models.model import model_request
 
     loaded = load_recipe(script)
     with pytest.raises(ModelError, match=r"has no sandbox.*add --trust"):
