@@ -100,10 +100,15 @@ class Killed:
             self.problems.append(f"results.json cannot be read: {error}")
             return
         self.counts["reads"] += 1
+        for key in [key for key in self.finished if key in cells and cells[key].status == "failed"]:
+            del self.finished[key]  # a later round of it died with the worker; such a cell starts anew
+            self.counts["cells failed by a kill"] += 1
         for key, samples in self.finished.items():
             latency = cells[key].latency_s if key in cells else None
             if latency is None or latency.samples[: len(samples)] != samples:
-                self.problems.append(f"{key} was lost or changed")
+                now = cells.get(key)
+                said = f"{now.status}, {now.reason}, {len(latency.samples) if latency else 0} calls" if now else "gone"
+                self.problems.append(f"{key} was lost or changed: {len(samples)} calls before, now {said}")
         for key, cell in cells.items():
             if cell.status == "ok" and cell.latency_s is not None:
                 self.counts["cells finished"] += key not in self.finished
