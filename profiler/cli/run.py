@@ -1,4 +1,4 @@
-"""Run a recipe: measure every cell, print the tables, write results, traces and tables to the log folder."""
+"""Run a recipe: measure every cell, print the answer, write results, traces and tables to the log folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
+from profiler.cli.options import add_full, add_json, add_logdir, add_recipe, overrides
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
 from profiler.recipe.load import load_recipe
@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
     parser.add_argument("--resume", metavar="RUN", help="measure what a run lacks: its folder, its id, or latest")
     add_json(parser, "the results")
-    parser.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+    add_full(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress, only the answer")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(done.results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
     else:
-        _print_end(done.results, done.folder, arguments.logdir)
+        _print_end(done.results, done.folder, arguments)
     if done.problem is not None:
         raise done.problem
     if done.interrupted:
@@ -83,13 +84,14 @@ def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
     return find_run(name, logdir)
 
 
-def _print_end(results: Results, folder: Path, logdir: Path) -> None:
-    from profiler.report.markdown import render
+def _print_end(results: Results, folder: Path, arguments: argparse.Namespace) -> None:
+    from profiler.report.closing import show_run
 
     print()
-    print(render(results))
+    where = "" if arguments.logdir == LOGDIR else f" --logdir {arguments.logdir}"
+    if show_run(results, folder, arguments.full, where):
+        return
     print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
     print(f"Report:  {folder / 'report.html'}   Cells: {folder / 'results.csv'}")
-    where = "" if logdir == LOGDIR else f" --logdir {logdir}"
     if any(cell.trace for cell in results.cells):
         print(f"Traces:  python profile.py tensorboard{where}")

@@ -31,6 +31,9 @@ class Display:
     def cell_done(self, result: CellResult, number: int) -> None:
         """A cell has been measured, skipped, or failed."""
 
+    def variant_failed(self, variant: str, cells: int, reason: str) -> None:
+        """A model cannot be loaded or has died: none of its cells will have more figures."""
+
     def round_done(self, number: int, wanted: int, progress: str) -> None:
         """All cells of a round have been visited."""
 

@@ -111,8 +111,8 @@ class Execution:
     def execute(self) -> Results:
         """Measure what is missing. An interruption is marked in the results, then raised again."""
         head = self.file.head
-        if head.run.status == "complete" and not self._anything_missing():
-            self.display.note("This run is complete: nothing is left to measure.")
+        if head.run.is_finished and not self._anything_missing():
+            self.display.note("This run is finished: nothing is left to measure.")
             return read_results(self.folder)
         head.run.status, head.run.finished = "running", None
         try:
@@ -264,7 +264,10 @@ class Execution:
         head.environment.at_end = read_state()
         head.run.stopped_by = self.schedule.stopped_by
         self._say_why_stopped()
-        head.run.status = "complete"
+        failed = any(state.failure for state in self.states.values()) or (
+            self.dataset is not None and self.dataset.has_failures
+        )
+        head.run.status = "finished with failures" if failed else "complete"
         head.run.finished = now()
         self.file.write()
 
@@ -284,7 +287,9 @@ class Execution:
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.head.run.loading_s += seconds
-        model = Model(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
+        baseline = next(each.baseline for each in self.recipe.variants if each.name == variant)
+        about = {"variant": variant, "baseline": baseline, "source": wanted.source, "type": wanted.type}
+        model = Model(**about, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
         models = self.file.head.models
         known = self.file.head.model(variant)
@@ -343,10 +348,11 @@ class Execution:
 
     def _fail_variant(self, variant: str, reason: str) -> None:
         """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on."""
-        for state in self.states.values():
-            if state.cell.variant == variant and state.skip is None:
-                state.failure = reason
-                self._put(state)
+        states = [state for state in self.states.values() if state.cell.variant == variant and state.skip is None]
+        for state in states:
+            state.failure = reason
+            self._put(state)
+        self.display.variant_failed(variant, len(states), reason)
 
     def _reason_to_skip(self, cell: Cell) -> str | None:
         model = self.file.head.model(cell.variant)
@@ -376,6 +382,7 @@ class Execution:
         return total
 
     def _note(self, text: str) -> None:
+        """Once per run, however many variants have it."""
         if text not in self.file.head.run.notes:
             self.file.head.run.notes.append(text)
-        self.display.note(text)
+            self.display.note(text)

@@ -16,10 +16,12 @@ from profiler.execution.display import Display
 from profiler.metrics import DATASET_RTF, LATENCY, PARAMETERS, PEAK, RTF
 from profiler.plan import Cell
 from profiler.report.dataset import wer_text
+from profiler.report.terminal import RED
 from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
-from profiler.units import clock_text
+from profiler.units import clock_text, many
 
+FAILED = "FAILED"  # stands out without colours, too
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
 
 
@@ -32,6 +34,7 @@ class Lines(Display):
         self.steps = self.done = 0
         self.printed_at = 0.0
         self.left: float | None = None
+        self.failed_variants: set[str] = set()  # which said so
 
     def _print(self, text: str, style: str | None = None) -> None:
         self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
@@ -53,8 +56,16 @@ class Lines(Display):
     def cell_done(self, result: CellResult, number: int) -> None:
         """Each cell once, when it has its first figure; and when it fails."""
         self.done += 1
-        if number == 0 or result.status == "failed":
-            self._print(f"{self._place()} {describe(result, number)}", None if result.status == "ok" else "red")
+        failed = result.status == "failed"
+        if result.variant in self.failed_variants and failed:
+            return
+        if number == 0 or failed:
+            self._print(f"{self._place()} {describe(result, number)}", RED if failed else None)
+
+    def variant_failed(self, variant: str, cells: int, reason: str) -> None:
+        if variant not in self.failed_variants:
+            self.failed_variants.add(variant)
+            self._print(f"{self._place()} {variant}: {FAILED}, {many(cells, 'cell')}: {reason}", RED)
 
     def round_done(self, number: int, wanted: int, progress: str) -> None:
         if number + 1 >= INTERVAL_NEEDS and time.monotonic() - self.printed_at > ROUND_LINE_SECONDS:
@@ -69,7 +80,7 @@ class Lines(Display):
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         whole = result.status == "ok" and not result.failed
         scored = f", {describe_accuracy(accuracy)}" if accuracy else ""
-        self._print(f"{describe_dataset(result)}{scored} (round {number + 1})", None if whole else "red")
+        self._print(f"{describe_dataset(result)}{scored} (round {number + 1})", None if whole else RED)
 
 
 class Live(Lines):
@@ -126,7 +137,7 @@ def describe(result: CellResult, number: int) -> str:
     """'float32 1 s x 4: RTF 0.107, 428 ms per call (10 calls), 950 MB'."""
     place = f"{result.variant} {result.place}"
     if result.status != "ok":
-        return f"{place}: {result.status}, {result.reason}"
+        return f"{place}: {FAILED if result.status == 'failed' else result.status}, {result.reason}"
     assert result.latency_s is not None
     parts = [
         f"{RTF.short} {RTF.cell_text(result)}",

@@ -62,7 +62,7 @@ def test_a_cell_that_fails_says_so_in_any_round(clock: Clock) -> None:
     lines = Lines(console())
     lines.begin(20)
     lines.cell_done(absent(1, 1, "failed", "in round 4: killed by SIGSEGV"), 3)
-    assert said(lines) == ["[1/20, 0:00] float32 1 s x 1: failed, in round 4: killed by SIGSEGV"]
+    assert said(lines) == ["[1/20, 0:00] float32 1 s x 1: FAILED, in round 4: killed by SIGSEGV"]
 
 
 def test_long_runs_say_now_and_then_which_round_they_are_in(clock: Clock) -> None:
