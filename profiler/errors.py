@@ -57,4 +57,5 @@ def did_you_mean(word: str, known: list[str]) -> str:
         close = [by_lower[name] for name in difflib.get_close_matches(word.lower(), list(by_lower), n=1)]
     if close:
         return f" Did you mean `{close[0]}`?"
-    return f" Known here: {', '.join(known[:LIST_AT_MOST])}." if known else ""
+    more = f" and {len(known) - LIST_AT_MOST} more" if len(known) > LIST_AT_MOST else ""
+    return f" Known here: {', '.join(known[:LIST_AT_MOST])}{more}." if known else ""

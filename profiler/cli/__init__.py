@@ -19,6 +19,7 @@ COMMANDS = {
     "cp": "copy a shipped recipe to a file of your own",
     "show": "check a recipe and show its plan, without running it",
     "shapes": "write the lengths of audio, and of its transcripts, to a file of shapes",
+    "runs": "list the runs on disk",
     "report": "show the tables of a run again, rebuild its files",
     "ab": "measure two things turn by turn, and say which is faster",
     "compare": "say which cells of a run are faster or slower than in another one",

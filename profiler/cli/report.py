@@ -21,7 +21,7 @@ from profiler.report.terminal import show
 from profiler.results import LOGDIR
 from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import check_place, is_archive
-from profiler.results.runs import opened
+from profiler.results.runs import NAMES, opened
 from profiler.results.store import ResultsFile
 from profiler.results.types import Results
 from profiler.units import parse_bytes
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         default="latest",
-        help="a run's folder, its id, latest, or an exported FILE.zip",
+        help=f"{NAMES}, or an exported FILE.zip (default: latest)",
     )
     add_logdir(parser)
     add_full(parser)

@@ -13,7 +13,7 @@ from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
 from profiler.recipe.load import load_recipe
 from profiler.results import LOGDIR
-from profiler.results.runs import check_logdir, find_run, list_runs
+from profiler.results.runs import check_logdir, find_run
 from profiler.results.types import Results
 from profiler.shipped import recipe_path
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logdir(parser)
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps (default: cpu)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
-    parser.add_argument("--resume", metavar="RUN", help="measure what a run lacks: its folder, its id, or latest")
+    parser.add_argument("--resume", metavar="RUN", help="measure what a run of the recipe lacks, such as latest")
     add_json(parser, "the results")
     add_full(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress, only the answer")
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads is not None and arguments.threads < 1:
         raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust)
-    resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
+    resume = find_run(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
     check_logdir(arguments.logdir)
 
     from profiler.api import run_recipe
@@ -72,16 +72,6 @@ def _command(resume: str = "") -> str:
             del given[place : place + 2]
         given += ["--resume", resume]
     return shlex.join(["profile.py", *given])
-
-
-def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
-    """`latest` means the latest run of this recipe."""
-    if name == "latest":
-        runs = list_runs(logdir, recipe)
-        if not runs:
-            raise UserError(f"There is no run of {recipe} in {logdir} to resume.")
-        return runs[-1]
-    return find_run(name, logdir)
 
 
 def _print_end(results: Results, folder: Path, arguments: argparse.Namespace) -> None:

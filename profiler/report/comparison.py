@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from typing import Any
@@ -296,18 +297,23 @@ def sides_tables(results: Results) -> list[Table]:
     return tables
 
 
-def render_terminal(comparison: Comparison) -> str:
+def terminal_parts(comparison: Comparison) -> list[Table | str]:
     """Everything, one run after another."""
-    parts = [baseline_text(comparison)]
+    parts: list[Table | str] = [baseline_text(comparison)]
     for other in comparison.others:
-        parts.append(runs_text(comparison, other))
-        parts.append("\n".join(answer(other)))
-        parts += _tables(other)
-        parts.append(floor_text(other))
+        parts += [runs_text(comparison, other), "\n".join(answer(other)), *_tables(other), floor_text(other)]
         parts.append("" if comparison.about else "\n".join(differences_text(other.differences)))
         parts += incomplete_text(other)
-    parts.append(how_decided(comparison))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return [part for part in [*parts, how_decided(comparison)] if part]
+
+
+def render_terminal(comparison: Comparison) -> str:
+    """The same as a text."""
+    return _joined(terminal_parts(comparison)) + "\n"
+
+
+def _joined(parts: Sequence[Table | str]) -> str:
+    return "\n\n".join(part.markdown() if isinstance(part, Table) else part for part in parts)
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -322,14 +328,14 @@ def render_markdown(comparison: Comparison) -> str:
         parts.append(floor_text(other))
         parts.append("" if comparison.about else "\n".join(differences_text(other.differences)))
         parts += incomplete_text(other)
-        parts.append(_folded(f"All {len(other.cells)} cells, memory, size", "\n\n".join(_tables(other))))
+        parts.append(_folded(f"All {len(other.cells)} cells, memory, size", _joined(_tables(other))))
     parts.append(f"<sub>{how_decided(comparison)}</sub>")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _tables(other: RunComparison) -> list[str]:
+def _tables(other: RunComparison) -> list[Table]:
     tables = [speed_table(other, other.cells), other_metrics_table(other, other.cells), variants_table(other)]
-    return [table.markdown() for table in tables if table is not None]
+    return [table for table in tables if table is not None]
 
 
 def _folded(summary: str, text: str) -> str:
