@@ -44,8 +44,7 @@ from profiler.results.store import ResultsFile, read_results
 from profiler.results.types import CellResult, Model, Reference, Results
 
 REFERENCE_DRIFT = 0.1
-ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often
-ESTIMATE_SHARE = 0.02  # and takes at most so much of the run
+ESTIMATE_SHARE = 0.02  # of the run, at most, goes into working out how long it will take
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,7 @@ class Execution:
         known = {found.key: found for found in earlier.cells} if earlier else {}
         self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
+        self.workers.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display, results) if data else None
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
@@ -90,7 +90,7 @@ class Execution:
             self.forecasts[state.cell.variant].learn(state)
         self.schedule = self.make_schedule()
         self.peaks = Peaks(self.workers, self.file.head.environment)
-        self._left: float | None = None
+        self._estimate: tuple[float | None, int] = (None, 0)
         self._estimate_due = 0.0
 
     def make_schedule(self) -> Schedule:
@@ -144,7 +144,6 @@ class Execution:
         head = self.file.head
         first = self.recipe.variants[0].name
         try:
-            self.display.status(f"loading {self.recipe.pretrained_model.source}")
             self.workers.ready(first)
         except ModelError:
             if not self.options.resume:  # nothing was measured: leave no empty run behind
@@ -189,7 +188,7 @@ class Execution:
                 if number == 0 and state.open:
                     state.skip = self._reason_to_skip(state.cell)
             if all(state.open for state in states):
-                self.display.cell(cells[0], number, self._time_left())
+                self.display.cell(cells[0], number, self._to_come()[0])
                 try:
                     self._measure(number, states, handoffs)
                 except (ModelError, WorkerError) as error:
@@ -198,7 +197,7 @@ class Execution:
                     self._skip_variant(cells[0].variant, str(error))
             for state in states:
                 self.forecasts[state.cell.variant].learn(state)
-                self.display.cell_done(self._put(state), number)
+                self.display.cell_done(self._put(state), number, *self._to_come())
         self.file.head.run.rounds = self.schedule.number
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
@@ -359,18 +358,22 @@ class Execution:
         rate = (model.sample_rate if model else None) or 16000
         return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
-    def _time_left(self) -> float | None:
-        """Of the first rounds, and of the time for more where cells need them."""
+    def _to_come(self) -> tuple[float | None, int]:
+        """Seconds of the first rounds and of the time for more where cells need them; how many steps are planned.
+
+        What will be skipped, by all that is known now, takes no time.
+        """
         start = time.monotonic()
         if start >= self._estimate_due:
             planned = self.schedule.planned()
+            skipped = [cell for cell in planned if not self.states[cell].rounds and self._reason_to_skip(cell)]
+            planned = {cell: count for cell, count in planned.items() if cell not in skipped}
             left = self.schedule.span_left()
             if planned or self.schedule.unstable():
-                left = max(left, self._predicted(planned), self.schedule.seconds_left())
-            self._left = max(0.0, left)
-            cost = time.monotonic() - start
-            self._estimate_due = start + max(ESTIMATE_SECONDS, cost / ESTIMATE_SHARE)
-        return self._left
+                left = max(left, self._predicted(planned), self.schedule.seconds_left(without=skipped))
+            self._estimate = max(0.0, left), sum(planned.values())
+            self._estimate_due = start + (time.monotonic() - start) / ESTIMATE_SHARE
+        return self._estimate
 
     def _predicted(self, planned: dict[Cell, int]) -> float:
         total = 0.0

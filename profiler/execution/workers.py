@@ -39,6 +39,7 @@ class Workers:
         self.folder = folder
         self.device = Device(device)
         self.threads = threads
+        self.before_load: Callable[[str], None] = lambda variant: None
         self.on_load: Callable[[str, Loaded, float], None] = lambda variant, model, seconds: None
         self._workers: dict[str, WorkerHandle] = {}
         self._made_room = False
@@ -62,6 +63,7 @@ class Workers:
             return worker
         if worker is not None:
             self._discard(variant)
+        self.before_load(variant)
         self._make_room()
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.errors import did_you_mean
+from profiler.errors import UserError, closest, did_you_mean
 from profiler.hyperyaml.outline import Key
-from profiler.recipe.schema import Recipe
+from profiler.recipe.schema import Recipe, Variant
 
 MOST_SHOWN = 200  # mistakes that are worth a sentence
 
@@ -23,6 +23,49 @@ def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key,
         return None, [(_key(detail), _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
+def full_names(overrides: Mapping[str, Any], present: Collection[str]) -> dict[str, Any]:
+    """{'batch_sizes': [1]} -> {'profiling_dimensions.batch_sizes': [1]}, where no other section has such a key.
+
+    `present`: keys at the top of the recipe. Those of a section that it lacks, and that has no defaults, do not count.
+    """
+    found: dict[str, Any] = {}
+    for given, value in overrides.items():
+        name = given
+        if "." not in given and given not in present and given not in Recipe.model_fields:
+            places = [key for key in _places(given) if key.split(".")[0] in present or key.split(".")[0] in DEFAULTED]
+            if len(places) > 1:
+                raise UserError(f"`{given}` is a key of several sections: write {' or '.join(places)}.")
+            name = places[0] if places else given
+        if name in found:
+            raise UserError(f"`{name}` is set twice on the command line; keep one.")
+        found[name] = value
+    return found
+
+
+DEFAULTED = [name for name, field in Recipe.model_fields.items() if field.default is not None]
+
+
+def _places(key: str) -> list[str]:
+    """Dotted names of a key: those right below a section, else those below that."""
+    sections = {name: _section_of(field.annotation) for name, field in Recipe.model_fields.items()}
+    inner = {name: section for name, section in sections.items() if section and section is not Variant}
+    found = [f"{name}.{key}" for name, section in inner.items() if key in section.model_fields]
+    return found or [
+        f"{name}.{part}.{key}"
+        for name, section in inner.items()
+        for part, field in section.model_fields.items()
+        if (below := _section_of(field.annotation)) and key in below.model_fields
+    ]
+
+
+def _unknown(name: str, above: Key) -> str:
+    """The nearest key of the section, else of another one."""
+    here = _keys_at(above)
+    elsewhere = [key for section in DEFAULTED if section != "variants" for key in _keys_at((section,))]
+    near = [] if closest(name, here) else closest(name, elsewhere)
+    return f" Did you mean `{_places(near[0])[0]}`?" if near else did_you_mean(name, here)
+
+
 def _key(detail: ErrorDetails) -> Key:
     return tuple(detail["loc"])
 
@@ -31,7 +74,7 @@ def _sentence(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     given = _show(detail["input"])
     if kind == "extra_forbidden":
-        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
+        return f"unknown key.{_unknown(str(detail['loc'][-1]), tuple(detail['loc'][:-1]))}"
     if kind == "missing":
         return f"missing. Expected {_describe(_key(detail))}"
     expected: Callable[[], str] | None = {

@@ -1,15 +1,20 @@
 """What a person sees while a run goes on: a live line in a terminal, plain lines elsewhere, nothing with --quiet.
 
-The display only moves when something happened, at most twice a second: it must not take CPU time from the cell.
+The display only moves when something happened: it must not take CPU time from the cell. While a model is being loaded
+nothing is measured, and a spinner shows that the program is at work.
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.spinner import SPINNERS
+from rich.table import Column
 
 from profiler.execution import channel
 from profiler.execution.display import Display
@@ -21,6 +26,7 @@ from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
 from profiler.units import clock_text, many
 
+SPINNER, SPINNER_SECONDS = SPINNERS["dots"]["frames"], 0.1
 FAILED = "FAILED"  # stands out without colours, too
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
 
@@ -53,9 +59,13 @@ class Lines(Display):
     def cell(self, cell: Cell, number: int, left: float | None) -> None:
         self.left = left
 
-    def cell_done(self, result: CellResult, number: int) -> None:
+    def cell_done(self, result: CellResult, number: int, left: float | None = None, to_come: int | None = None) -> None:
         """Each cell once, when it has its first figure; and when it fails."""
         self.done += 1
+        if to_come is not None:
+            self.left = left
+            if self.done <= self.steps:  # rounds that were not planned have no number
+                self.steps = self.done + to_come
         failed = result.status == "failed"
         if result.variant in self.failed_variants and failed:
             return
@@ -88,17 +98,33 @@ class Live(Lines):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self.bar = Progress(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            auto_refresh=False,
-            transient=True,
-        )
+        text = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), text)
+        self.bar = Progress(*columns, console=console, auto_refresh=False, transient=True, expand=True)
         self.task = self.bar.add_task("starting", total=None)
         self.current = ""
+        self.loaded = threading.Event()
         self.bar.start()
+
+    def loading(self, source: str) -> None:
+        """Moves by itself, for nothing is measured meanwhile."""
+        self._stop_waiting()
+        self.loaded = threading.Event()
+        threading.Thread(target=self._wait, args=(source, self.loaded), daemon=True).start()
+
+    def _wait(self, source: str, loaded: threading.Event) -> None:
+        start, frames = time.monotonic(), itertools.cycle(SPINNER)
+        while not loaded.is_set():
+            text = f"{next(frames)} loading {source}, {clock_text(time.monotonic() - start)}"
+            self.bar.update(self.task, description=text, refresh=True)
+            loaded.wait(SPINNER_SECONDS)
+
+    def _stop_waiting(self) -> None:
+        self.loaded.set()
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._stop_waiting()
+        super()._print(text, style)
 
     def begin(self, steps: int) -> None:
         super().begin(steps)
@@ -116,18 +142,20 @@ class Live(Lines):
         if isinstance(event, channel.BeginPass):
             self.status("warming up" if event.name == "time" else event.name)
         elif isinstance(event, channel.Progress) and event.calls:
-            self.status(f"{event.calls} calls, {LATENCY.text(event.latency)} per call")
+            self.status(f"{many(event.calls, 'call')}, {LATENCY.text(event.latency)} per call")
 
-    def cell_done(self, result: CellResult, number: int) -> None:
-        super().cell_done(result, number)
+    def cell_done(self, result: CellResult, number: int, left: float | None = None, to_come: int | None = None) -> None:
+        super().cell_done(result, number, left, to_come)
         self.current = ""
-        self.bar.update(self.task, completed=self.done, total=max(self.done, self.steps))
+        self.bar.update(self.task, completed=self.done, total=max(self.done, self.steps), refresh=False)
         self._show("")
 
     def close(self) -> None:
+        self._stop_waiting()
         self.bar.stop()
 
     def _show(self, text: str, **changes: Any) -> None:
+        self._stop_waiting()
         left = f"  ({clock_text(self.left)} left)" if self.left else ""
         self.bar.update(self.task, description=f"{text}{left}", **changes)
         self.bar.refresh()
@@ -141,7 +169,7 @@ def describe(result: CellResult, number: int) -> str:
     assert result.latency_s is not None
     parts = [
         f"{RTF.short} {RTF.cell_text(result)}",
-        f"{LATENCY.cell_text(result)} per call ({result.latency_s.n} calls)",
+        f"{LATENCY.cell_text(result)} per call ({many(result.latency_s.n, 'call')})",
     ]
     if number == 0 and result.peak_memory_bytes is not None:
         parts.append(PEAK.cell_text(result))
