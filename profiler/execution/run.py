@@ -146,14 +146,14 @@ class Execution:
         try:
             self.workers.ready(first)
         except ModelError:
-            if not self.options.resume:  # nothing was measured: leave no empty run behind
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._leave_nothing()
             raise
         except WorkerError as error:
             self._fail_variant(first, str(error))
         except NotSupported as error:
             self._skip_variant(first, str(error))
         else:
+            self._check_overrides()
             head.environment.reference = self._reference(first)
         for text in warnings_at_start(head.environment, self.options.device, self.recipe):
             self._note(text)
@@ -164,6 +164,27 @@ class Execution:
                 self._put(state)
         self.file.write()
         self.display.begin(sum(self.schedule.planned().values()))
+
+    def _check_overrides(self) -> None:
+        """A model that a variant's `set:` makes is loaded before anything is measured: a mistake in it ends the run."""
+        checked = [self.loaded.by_variant[self.recipe.variants[0].name].pretrained_model]
+        for variant, recipe in self.loaded.by_variant.items():
+            if recipe.pretrained_model in checked or self.file.head.model(variant) is not None:
+                continue
+            checked.append(recipe.pretrained_model)
+            try:
+                self.workers.ready(variant)
+            except ModelError as error:
+                self._leave_nothing()
+                raise ModelError(f"The variant {variant} cannot be made: {error}") from None
+            except (WorkerError, NotSupported):
+                continue  # said when its turn comes
+
+    def _leave_nothing(self) -> None:
+        """Nothing was measured: no empty run stays behind."""
+        if not self.options.resume:
+            self.workers.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _dataset_rounds(self) -> int:

@@ -27,6 +27,7 @@ from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
 from profiler.units import clock_text, many
 
 SPINNER, SPINNER_SECONDS = SPINNERS["dots"]["frames"], 0.1
+LEFT_WIDTH = 10  # columns, so that the text behind it stays in its place
 FAILED = "FAILED"  # stands out without colours, too
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
 
@@ -43,7 +44,7 @@ class Lines(Display):
         self.failed_variants: set[str] = set()  # which said so
 
     def _print(self, text: str, style: str | None = None) -> None:
-        self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(text, style=style, highlight=False, markup=False, soft_wrap=not self.console.is_terminal)
         self.printed_at = time.monotonic()
 
     def begin(self, steps: int) -> None:
@@ -65,7 +66,7 @@ class Lines(Display):
         if to_come is not None:
             self.left = left
             if self.done <= self.steps:  # rounds that were not planned have no number
-                self.steps = self.done + to_come
+                self.steps = min(self.steps, self.done + to_come)
         failed = result.status == "failed"
         if result.variant in self.failed_variants and failed:
             return
@@ -99,9 +100,10 @@ class Live(Lines):
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         text = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), text)
+        left = TextColumn("{task.fields[left]}", table_column=Column(min_width=LEFT_WIDTH, no_wrap=True))
+        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), left, text)
         self.bar = Progress(*columns, console=console, auto_refresh=False, transient=True, expand=True)
-        self.task = self.bar.add_task("starting", total=None)
+        self.task = self.bar.add_task("starting", total=None, left="")
         self.current = ""
         self.loaded = threading.Event()
         self.bar.start()
@@ -156,8 +158,8 @@ class Live(Lines):
 
     def _show(self, text: str, **changes: Any) -> None:
         self._stop_waiting()
-        left = f"  ({clock_text(self.left)} left)" if self.left else ""
-        self.bar.update(self.task, description=f"{text}{left}", **changes)
+        left = f"{clock_text(self.left)} left" if self.left else ""
+        self.bar.update(self.task, description=text, left=left, **changes)
         self.bar.refresh()
 
 

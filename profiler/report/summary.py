@@ -39,12 +39,15 @@ def answer(results: Results) -> str:
     best = min(measured, key=lambda cell: cell.rtf or 0)
     by = f", {best.variant}" if len(results.variants) > 1 else ""
     said = _how_many_fast(measured)
-    parts = [
-        f"{said[0].upper()}{said[1:]}",
-        f"best throughput {RTFX.cell_text(best)} s of audio per second ({best.place}{by})",
-        _latency([cell for cell in measured if cell.variant == best.variant]),
-    ]
-    return f"{'; '.join(part for part in parts if part)}."
+    smallest = min((c for c in measured if c.variant == best.variant), key=lambda c: (c.batch_size, c.seconds))
+    throughput, latency = (
+        metric.text(metric.in_cell(cell), metric.half_width(cell))
+        for metric, cell in ((RTFX, best), (LATENCY, smallest))
+    )
+    return (
+        f"{said[0].upper()}{said[1:]}; best throughput {throughput} s of audio per second ({best.place}{by}); "
+        f"one call of {smallest.place} takes {latency}."
+    )
 
 
 def counts(results: Results) -> dict[str, int]:
