@@ -26,7 +26,8 @@ from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
 from profiler.units import clock_text, many
 
-SPINNER, SPINNER_SECONDS = SPINNERS["dots"]["frames"], 0.1
+SPINNER = str(SPINNERS["dots"]["frames"])
+SPINNER_SECONDS = 0.1
 LEFT_WIDTH = 10  # columns, so that the text behind it stays in its place
 FAILED = "FAILED"  # stands out without colours, too
 ROUND_LINE_SECONDS = 10.0  # rounds of small models take no time: no line for each
