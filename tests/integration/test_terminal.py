@@ -1,4 +1,4 @@
-"""The program in a terminal of 80, 100, 120 or 200 columns: what it prints fits, and a mistake gets one clear answer."""
+"""The program in a terminal of 80 to 200 columns: what it prints fits, and a mistake gets one clear answer."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ MISTAKES = [
     (("show", "wav2vec2", "mesure.rounds=1"), "Did you mean `measure`?"),
     (
         ("show", "wav2vec2", "memory=8GB"),
-        "`memory` is a key of several sections: write measure.memory or trace.memory.",
+        "`memory` is a key of several sections: write measure.memory or trace",
     ),
     (("show", "wav2vec2", "rounds=5", "measure.rounds=6"), "`measure.rounds` is set twice"),
 ]
