@@ -26,8 +26,8 @@ COMMENT = re.compile(r"^    (\w+): .*?\s{2}# (.+)$", re.MULTILINE)
 HEAD = """# Recipe reference
 
 Made from `profiler/recipe/schema.py` by `docs/generate.py`; edit there. A recipe is YAML (HyperPyYAML: `!ref` works
-everywhere), and every key can be set for one run on the command line, as `section.key=value`, or as `key=value` where one
-section alone has it. Keys without a default must be given. Paths are relative to the recipe.
+everywhere), and every key can be set for one run on the command line, as `section.key=value`, or as `key=value` where
+one section alone has it. Keys without a default must be given. Paths are relative to the recipe.
 
 ```sh
 python profile.py cp wav2vec2 my-model.yaml

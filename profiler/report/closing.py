@@ -24,6 +24,7 @@ from profiler.report.breakdown import largest
 from profiler.report.dataset import wer_text
 from profiler.report.facts import is_training
 from profiler.report.summary import answer, subject
+from profiler.report.table import ABSENT
 from profiler.report.terminal import RED, paragraph, show
 from profiler.report.variants import ratios
 from profiler.results.metric import Metric, unstable_mark
@@ -38,7 +39,7 @@ ROOMY, TIGHT = (4, 2), (2, 1)
 MOST_PARTS = 4  # of where the time goes
 LABEL = 9  # columns
 BETWEEN = 3  # columns of the table, as rich draws it
-STYLES = {"failed": RED, "skipped": "dim", "-": "dim"}
+STYLES = {"failed": RED, "skipped": "dim", ABSENT: "dim"}
 FULL = "python profile.py report {} --full"
 
 
@@ -232,61 +233,72 @@ def _baselines(results: Results) -> str:
     return baselines.pop() if len(baselines) == 1 else "the baseline"
 
 
-def _in_line(cell: CellResult) -> Text:
-    return _joined(cell, "  ")
+CellColumn = Sequence[CellResult | None]  # of cells below one another
+Form = Callable[[CellColumn], list[Text]]
 
 
-def _in_two(cell: CellResult) -> Text:
-    return _joined(cell, "\n")
+def _in_line(cells: CellColumn) -> list[Text]:
+    """'0.107   107 ms ~12%', figures below figures."""
+    texts = [(_number(cell), *_latency(cell)) for cell in cells if cell]
+    widths = [max((len(text[part]) for text in texts), default=0) for part in range(3)]
+    return [_joined(cell, "  ", *widths) for cell in cells]
 
 
-def _joined(cell: CellResult, between: str) -> Text:
-    if RTF.in_cell(cell) is None:
-        return _rtf_alone(cell)
-    half = LATENCY.half_width(cell)
-    mark = unstable_mark(cell)
-    text = Text(RTF.number(RTF.in_cell(cell), half), _speed(cell))
-    return text.append(f"{between}{LATENCY.text(LATENCY.in_cell(cell), half)}", "default").append(
-        f" {mark}" if mark else "", "yellow"
-    )
+def _in_two(cells: CellColumn) -> list[Text]:
+    return [_joined(cell, "\n") for cell in cells]
 
 
-def _rtf_alone(cell: CellResult) -> Text:
-    shown = RTF.cell_number(cell)
-    return Text(shown, STYLES.get(shown, _speed(cell)))
+def _rtf_alone(cells: CellColumn) -> list[Text]:
+    return [_rtf(cell) for cell in cells]
+
+
+def _joined(cell: CellResult | None, between: str, number: int = 0, latency: int = 0, mark: int = 0) -> Text:
+    """With the widths of what stands in the column; without them the text goes to the right as a whole."""
+    if cell is None or RTF.in_cell(cell) is None:
+        return _rtf(cell)
+    took, unstable = _latency(cell)
+    text = Text(f"{_number(cell):>{number}}", _speed(cell), justify="left" if number else "right")
+    return text.append(f"{between}{took:>{latency}}", "default").append(f"{unstable:<{mark}}", "yellow")
+
+
+def _number(cell: CellResult) -> str:
+    return RTF.number(RTF.in_cell(cell), RTF.half_width(cell), absent="")
+
+
+def _latency(cell: CellResult) -> tuple[str, str]:
+    value, mark = LATENCY.in_cell(cell), unstable_mark(cell)
+    return ("", "") if value is None else (LATENCY.text(value, LATENCY.half_width(cell)), f" {mark}" if mark else "")
+
+
+def _rtf(cell: CellResult | None) -> Text:
+    shown = RTF.cell_number(cell) if cell else ABSENT
+    return Text(shown, STYLES.get(shown) or (_speed(cell) if cell else ""))
 
 
 def _speed(cell: CellResult) -> str:
     return "yellow" if (cell.rtf or 0.0) >= 1 else "green"
 
 
-ABSENT = Text("-", STYLES["-"])
-Form = Callable[[CellResult], Text]
-
-
 def _by_place(results: Results, form: Form) -> _Grid:
     """Rows are seconds, columns are batch sizes."""
     by_place = {(cell.seconds, cell.batch_size): cell for cell in results.cells}
-    places = results.places
-    batches, lengths = (sorted({place[side] for place in places}) for side in (1, 0))
-    rows = []
-    for seconds in lengths:
-        cells = [by_place.get((seconds, int(batch))) for batch in batches]
-        rows.append((f"{seconds:g} s", [form(cell) if cell else ABSENT for cell in cells]))
+    batches, lengths = (sorted({place[side] for place in results.places}) for side in (1, 0))
+    columns = [form([by_place.get((seconds, int(batch))) for seconds in lengths]) for batch in batches]
+    rows = [(f"{seconds:g} s", list(texts)) for seconds, *texts in zip(lengths, *columns, strict=True)]
     return _Grid("audio \\ batch", [f"{batch:g}" for batch in batches], rows)
 
 
 def _by_variant(results: Results, form: Form) -> _Grid:
-    """One row per variant: its time relative to its baseline, its cells, its memory."""
+    """One row per variant: its time relative to its baseline, its memory, its cells."""
     by_key = {cell.key: cell for cell in results.cells}
-    places = results.places
-    same = len({results.baseline(variant) for variant in results.variants[1:]}) == 1
+    variants, places = results.variants, results.places
+    same = len({results.baseline(variant) for variant in variants[1:]}) == 1
+    columns = [form([by_key.get((variant, *place)) for variant in variants]) for place in places]
     rows = []
-    for variant in results.variants:
-        cells = [by_key.get((variant, *place)) for place in places]
-        memory = _range(PEAK, [cell for cell in cells if cell]).removeprefix(PEAK.title.lower()).strip()
-        texts = [form(cell) if cell else ABSENT for cell in cells]
-        rows.append((variant, [Text(_ratio(results, variant, same)), Text(memory.rsplit(" to ", 1)[-1]), *texts]))
+    for variant, *texts in zip(variants, *columns, strict=True):
+        known = [value for place in places if (value := PEAK.in_cell(by_key.get((variant, *place))))]
+        memory = Text(PEAK.text(max(known)) if known else ABSENT)
+        rows.append((variant, [Text(_ratio(results, variant, same)), memory, *texts]))
     return _Grid("variant", ["time", "memory", *(place_text(*place) for place in places)], rows)
 
 
@@ -297,7 +309,7 @@ def _ratio(results: Results, variant: str, same: bool) -> str:
         return "baseline"
     found = ratios(results, variant, LATENCY)
     if not found:
-        return "-"
+        return ABSENT
     return f"x{significant(geometric_mean(found), 2)}" + ("" if same else f" of {baseline}")
 
 
