@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from pathlib import Path
 
@@ -81,10 +82,14 @@ def test_cells_that_cannot_fit_in_time_are_skipped_with_the_figure(tmp_path: Pat
     recipe = program.module_recipe(
         tmp_path, "Sleeper", "{per_second: 0.1}", seconds="[0.1, 0.2, 600]", batches="[1]", more=LIMIT
     )
-    program.run(recipe, "--trust", "--logdir", tmp_path)
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
     skipped = program.cell(program.results_in(tmp_path), 600, 1)
     assert skipped["status"] == "skipped"
     assert "over measure.limit (3.00 s)" in skipped["reason"]
+    # Two rounds of three cells are planned; one of them will be skipped, and takes none of the time that is left.
+    second = next(line for line in done.stderr.splitlines() if "0.2 s x 1: RTF" in line)
+    assert second.startswith("[2/4, ")
+    assert re.search(r"about 0:0\d left|0:\d\d\]", second)
 
 
 def test_a_variant_whose_model_cannot_be_built_fails_at_once_and_the_next_one_is_measured(tmp_path: Path) -> None:
