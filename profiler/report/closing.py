@@ -110,6 +110,10 @@ def _lines(results: Results) -> Iterable[tuple[str, str]]:
     data = dataset_of(results, results.variants[0]) if results.variants else None
     if data is not None and data.rtf is not None:
         yield "Data set", f"{data.dataset}: RTF {DATASET_RTF.text(data.rtf)} over {many(data.batches, 'batch')}"
+    if results.run.sides is not None:
+        from profiler.report.comparison import sides_headlines
+
+        yield "B to A", " ".join(sides_headlines(results))
     yield "Time", _where_time_goes(results)
     yield "Unstable", _unstable(results)
     skipped = dict.fromkeys(cell.reason for cell in results.cells if cell.status == "skipped" and cell.reason)

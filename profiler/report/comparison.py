@@ -282,11 +282,14 @@ def _variants(names: tuple[str, str]) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}"
 
 
+def sides_headlines(results: Results) -> list[str]:
+    """B against A, a sentence for each pair of variants."""
+    return [headline(other) for other in compare_sides(results).others] if _has_sides(results) else []
+
+
 def sides_tables(results: Results) -> list[Table]:
     """B against A; one table per pair of variants. None while a side has no cell yet, as in a run cut short."""
-    if results.run.sides is None or any(
-        name not in results.variants for pair in results.run.sides.pairs for name in pair
-    ):
+    if not _has_sides(results):
         return []
     comparison = compare_sides(results)
     tables = []
@@ -295,6 +298,11 @@ def sides_tables(results: Results) -> list[Table]:
         table.remarks = [*baseline_text(comparison).split("  \n"), *answer(other), *table.remarks]
         tables.append(table)
     return tables
+
+
+def _has_sides(results: Results) -> bool:
+    sides = results.run.sides
+    return sides is not None and all(name in results.variants for pair in sides.pairs for name in pair)
 
 
 def terminal_parts(comparison: Comparison) -> list[Table | str]:

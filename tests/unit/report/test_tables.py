@@ -140,7 +140,7 @@ def test_a_figure_of_too_few_rounds_is_marked_without_a_width() -> None:
     cell.latency_s.ci95 = None
     text = render(results(cell))
     assert table(text, "Real-time factor")[1][1] == "0.123 ~"
-    assert "- 1 of 1 cells: 3 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in text
+    assert "- 1 of 1 cells: too few rounds (3) for a 95 % CI; it takes 6 (measure.rounds)." in text
 
 
 def test_what_disturbed_several_cells_is_said_once_with_the_worst_figure() -> None:
