@@ -99,6 +99,8 @@ def find_run(name: str, logdir: Path, recipe: str | None = None) -> Path:
         if inside:
             return max(inside, key=lambda folder: folder.name)
         raise UserError(f"{path} is not a run: there is no {FILE} in it.")
+    if not runs and recipe:
+        raise UserError(f"There is no run {whose} to resume.")
     if not runs:
         raise UserError(f"There is no run {name} {whose}, nor any other yet. `python profile.py RECIPE` makes one.")
     fitting = [folder.name for folder in reversed(runs) if name in folder.name]
