@@ -154,9 +154,9 @@ class ResultsFile:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
-        if self._whole is not None:
-            os.close(self._whole)
-        self._whole = whole
+        before, self._whole = self._whole, whole  # an interruption in between must not close one twice
+        if before is not None:
+            os.close(before)
         self._cells = {key: Place(whole, *place) for key, place in places.items()}
         if self._journal is not None:
             os.ftruncate(self._journal, 0)

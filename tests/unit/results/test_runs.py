@@ -72,7 +72,7 @@ def test_an_unclear_name_gets_one_clear_message(logdir: Path, name: str, message
 def test_latest_may_be_asked_of_one_recipe(logdir: Path) -> None:
     assert find_run("latest", logdir, "wav2vec2") == logdir / RUNS[1]
     assert find_run("latest~1", logdir, "wav2vec2") == logdir / RUNS[0]
-    with pytest.raises(UserError, match="There is no run of crdnn in .* to resume"):
+    with pytest.raises(UserError, match=r"There is no run of crdnn in .* to resume"):
         find_run("latest", logdir, "crdnn")
 
 
