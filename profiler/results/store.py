@@ -154,10 +154,10 @@ class ResultsFile:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
-        before, self._whole = self._whole, whole  # an interruption in between must not close one twice
-        if before is not None:
+        cells: dict[Key, Place | bytes] = {key: Place(whole, *place) for key, place in places.items()}
+        before, self._whole, self._cells = self._whole, whole, cells
+        if before is not None:  # closed last: nothing refers to it, whenever an interruption comes
             os.close(before)
-        self._cells = {key: Place(whole, *place) for key, place in places.items()}
         if self._journal is not None:
             os.ftruncate(self._journal, 0)
             self._journal_end = 0
