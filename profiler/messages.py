@@ -27,7 +27,9 @@ RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and m
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.
 DISTURBANCES: dict[str, Callable[[float], str]] = {
-    "too_few_rounds": lambda rounds: f"too few rounds ({rounds:.0f}) for a 95 % CI; it takes 6 (measure.rounds).",
+    "too_few_rounds": lambda rounds: (
+        f"{many(round(rounds), 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."
+    ),
     "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
     "stretched": lambda ratio: (
         f"wall time grew up to {ratio:.1f} times while CPU time did not: other processes ran on the same CPUs."

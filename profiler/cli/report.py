@@ -19,10 +19,9 @@ from profiler.errors import StorageError, UserError
 from profiler.report.breakdown import BYS, KEYS, BreakdownQuery, By, breakdown_tables, plain_rows
 from profiler.report.terminal import show
 from profiler.results import LOGDIR
-from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import check_place, is_archive
 from profiler.results.runs import NAMES, opened
-from profiler.results.store import ResultsFile
+from profiler.results.store import ResultsFile, read_as_much
 from profiler.results.types import Results
 from profiler.units import parse_bytes
 

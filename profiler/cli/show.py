@@ -18,7 +18,7 @@ from profiler.measure.parameters import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
-from profiler.results.types import Model
+from profiler.results.types import ModelResult
 from profiler.shipped import recipe_path
 
 AS_IT_IS = "as the recipe says"
@@ -77,10 +77,10 @@ def _cells(plan: Plan) -> list[dict[str, Any]]:
     return cells
 
 
-def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
+def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> ModelResult:
     recipe = loaded.by_variant[variant]
     wanted = recipe.pretrained_model
-    model = Model(variant=variant, source=wanted.source, type=wanted.type)
+    model = ModelResult(variant=variant, source=wanted.source, type=wanted.type)
     known = None if count else known_counts(recipe)
     if known is None and count is not False:
         known = count_now(recipe, loaded.path.parent, loaded.trust)
@@ -89,13 +89,13 @@ def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
     return model
 
 
-def _known(model: Model) -> dict[str, Any]:
+def _known(model: ModelResult) -> dict[str, Any]:
     """What is known before a run, in the shape of results.json."""
     counted = {"parameters", "size_bytes"} if model.parameters.total is not None else set()
     return model.model_dump(mode="json", include={"variant", "source", "type"} | counted)
 
 
-def _print(loaded: LoadedRecipe, plan: Plan, models: list[Model], arguments: argparse.Namespace) -> None:
+def _print(loaded: LoadedRecipe, plan: Plan, models: list[ModelResult], arguments: argparse.Namespace) -> None:
     from profiler.report.plan import plan_tables
     from profiler.report.terminal import show
     from profiler.report.variants import parameter_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.execution.channel import Event
 from profiler.plan import Cell
-from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
 
 
 class Display:
@@ -16,7 +16,7 @@ class Display:
     def loading(self, source: str) -> None:
         """A model is being loaded; until something else is told."""
 
-    def model(self, model: Model) -> None:
+    def model(self, model: ModelResult) -> None:
         """A model was loaded."""
 
     def status(self, text: str) -> None:

@@ -28,7 +28,7 @@ Visit = tuple[Cell, ...]  # one cell, or two that take turns
 CELLS_AT_LEAST = 6
 
 
-class Schedule:
+class RoundSchedule:
     """The rounds of one run."""
 
     def __init__(
@@ -91,14 +91,11 @@ class Schedule:
         return given - sum(state.work.get("time", 0.0) for state in self.states.values())
 
     def span_left(self) -> float:
-        """Seconds for which the run goes on with all cells, however stable."""
-        elapsed = self.clock() - self.started if self.started is not None else 0.0
-        return self._least_seconds() - elapsed
-
-    def _least_seconds(self) -> float:
-        """How long the run lasts at least; a quick look, without intervals, just takes its rounds."""
+        """Seconds for which the run goes on with all cells, however stable; a quick look, without intervals, just takes
+        its rounds."""
         budgets = [self.measure[cell.variant].budget for cell in self._open()]
-        return CELLS_AT_LEAST * max(budgets, default=0.0) if self.rounds >= INTERVAL_NEEDS else 0.0
+        least = CELLS_AT_LEAST * max(budgets, default=0.0) if self.rounds >= INTERVAL_NEEDS else 0.0
+        return least - (self.clock() - self.started if self.started is not None else 0.0)
 
     def _open(self) -> list[Cell]:
         return [cell for cell, state in self.states.items() if state.open]

@@ -162,7 +162,7 @@ class Measure(Section):
         return value
 
 
-class Schedule(Section):
+class TraceSchedule(Section):
     """Which steps of the traced pass are written, as in torch.profiler.schedule."""
 
     wait: int = Field(0, ge=0, description="calls before the profiler is at work")
@@ -187,7 +187,7 @@ class Trace(Section):
     shapes: bool = Field(False, description="input shapes of operators")
     stacks: bool = Field(False, description="Python source lines; multiplies the size of a trace")
     memory: bool = Field(True, description="allocations and frees over time")
-    schedule: Schedule = Field(default_factory=lambda: Schedule())
+    schedule: TraceSchedule = Field(default_factory=lambda: TraceSchedule())
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -241,37 +241,28 @@ class Variant(Section):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:
-        for wrong, sentence in self._conflicts():
-            if wrong:
-                raise ValueError(sentence)
-        return self
-
-    def _conflicts(self) -> list[tuple[bool, str]]:
         recurrent = self.layers == "linear_and_recurrent"
-        return [
-            (
-                self.quantize is not None and self.precision in ("bfloat16", "float16"),
+        if self.quantize is not None and self.precision in ("bfloat16", "float16"):
+            raise ValueError(
                 f"quantize starts from float32 weights and does not go with precision: {self.precision}; "
-                "make two variants of them",
-            ),
-            (
-                recurrent and self.quantize != "dynamic",
-                "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers",
-            ),
-            (
-                self.engine is not None and self.quantize not in ("dynamic", "static"),
-                f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine",
-            ),
-            (
-                self.compile and self.quantize == "static",
-                "compile does not go with quantize: static, whose layers torch.compile cannot see into",
-            ),
-            (
-                self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None),
+                "make two variants of them"
+            )
+        if recurrent and self.quantize != "dynamic":
+            raise ValueError(
+                "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers"
+            )
+        if self.engine is not None and self.quantize not in ("dynamic", "static"):
+            raise ValueError(
+                f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine"
+            )
+        if self.compile and self.quantize == "static":
+            raise ValueError("compile does not go with quantize: static, whose layers torch.compile cannot see into")
+        if self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None):
+            raise ValueError(
                 "compile with quantize: dynamic converts linear layers alone and makes its own kernels; "
-                "leave out layers and engine",
-            ),
-        ]
+                "leave out layers and engine"
+            )
+        return self
 
 
 class Dataset(Section):

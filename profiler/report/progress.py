@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.spinner import SPINNERS
 from rich.table import Column
 
 from profiler.execution import channel
@@ -23,10 +22,10 @@ from profiler.plan import Cell
 from profiler.report.dataset import wer_text
 from profiler.report.terminal import RED
 from profiler.results.statistics import INTERVAL_NEEDS
-from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
 from profiler.units import clock_text, many
 
-SPINNER = str(SPINNERS["dots"]["frames"])
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_SECONDS = 0.1
 LEFT_WIDTH = 10  # columns, so that the text behind it stays in its place
 FAILED = "FAILED"  # stands out without colours, too
@@ -51,7 +50,7 @@ class Lines(Display):
     def begin(self, steps: int) -> None:
         self.steps = steps
 
-    def model(self, model: Model) -> None:
+    def model(self, model: ModelResult) -> None:
         total = PARAMETERS.text(model.parameters.total)
         self._print(f"{model.variant}: {model.source} ({model.type}), {total} parameters, {model.weights} weights")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from profiler.metrics import PARAMETERS, SIZE
 from profiler.report.table import ABSENT, Table, transposed
 from profiler.results.metric import Metric
-from profiler.results.types import Model, OutputDifference, Parameters, Results, Size
+from profiler.results.types import ModelResult, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
 
 MOST_COLUMNS = 4
@@ -86,7 +86,7 @@ def changes_table(title: str, results: Results) -> Table | None:
     return table
 
 
-def _change_row(model: Model) -> list[str]:
+def _change_row(model: ModelResult) -> list[str]:
     conversion = model.conversion
     assert conversion is not None
     difference = conversion.difference or OutputDifference()
@@ -109,7 +109,7 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None else significant(value, 2) if value else "0"
 
 
-def size_table(title: str, models: list[Model]) -> Table | None:
+def size_table(title: str, models: list[ModelResult]) -> Table | None:
     """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, one column per variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:
@@ -133,28 +133,13 @@ def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
     names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []
     for name in names:
-        count = parameters.components.get(name, 0)
-        inner = details.get(name)
-        rows.append(
-            [
-                name,
-                PARAMETERS.number(count),
-                f"{count / total:.1%}" if total else "",
-                _count(inner.trainable if inner else None),
-                _count(inner.buffers if inner else None),
-                SIZE.number(size.components.get(name) or None, absent=""),
-            ]
-        )
-    rows.append(
-        [
-            "total",
-            PARAMETERS.number(total),
-            "100%" if total else "",
-            _count(parameters.trainable),
-            _count(parameters.buffers),
-            SIZE.number(size.total or None, absent=""),
-        ]
-    )
+        count, inner = parameters.components.get(name, 0), details.get(name)
+        row = [name, PARAMETERS.number(count), f"{count / total:.1%}" if total else ""]
+        row += [_count(inner.trainable if inner else None), _count(inner.buffers if inner else None)]
+        rows.append([*row, SIZE.number(size.components.get(name) or None, absent="")])
+    whole = ["total", PARAMETERS.number(total), "100%" if total else ""]
+    whole += [_count(parameters.trainable), _count(parameters.buffers), SIZE.number(size.total or None, absent="")]
+    rows.append(whole)
     table = Table(title, ["component", PARAMETERS.head, "share", "trainable", "buffers", SIZE.head], rows)
     shared = parameters.shared
     if shared:

@@ -21,9 +21,8 @@ from pathlib import Path
 import msgspec
 
 from profiler.errors import StorageError, UserError, did_you_mean
-from profiler.results.damaged import read_as_much
 from profiler.results.export.unpack import is_archive, unpack
-from profiler.results.store import read_results
+from profiler.results.store import read_as_much, read_results
 from profiler.results.types import FILE, JOURNAL, Results
 from profiler.results.untrusted import inside, read_bytes
 
@@ -39,26 +38,28 @@ def new_run_folder(logdir: Path, recipe: str) -> Path:
     """logs/<recipe>/<run id>, where the id sorts by time."""
     identity = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     folder = logdir / recipe / identity
-    try:
+    with _writing(logdir):
         folder.mkdir(parents=True)
+    return folder
+
+
+@contextmanager
+def _writing(logdir: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"Cannot write in the log folder {logdir}: {error.strerror}. Choose another one with --logdir."
         ) from None
-    return folder
 
 
 def check_logdir(logdir: Path) -> None:
     """Raise UserError unless a run's folder could be made there."""
-    try:
+    with _writing(logdir):
         logdir.mkdir(parents=True, exist_ok=True)
         test = logdir / f".write-test-{secrets.token_hex(4)}"
         test.touch()
         test.unlink()
-    except OSError as error:
-        raise UserError(
-            f"Cannot write in the log folder {logdir}: {error.strerror}. Choose another one with --logdir."
-        ) from None
 
 
 def list_runs(logdir: Path, recipe: str | None = None) -> list[Path]:

@@ -171,7 +171,7 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
-class Model(Record):
+class ModelResult(Record):
     """The model of one variant."""
 
     variant: FileName
@@ -221,6 +221,10 @@ class Latency(Record):
         return [statistics.median(calls) for calls in self.by_round if calls]
 
     @property
+    def cpu_median(self) -> float | None:
+        return statistics.median(self.cpu) if self.cpu else None
+
+    @property
     def half_width(self) -> float | None:
         """Of the 95 % CI, relative to the figure."""
         return relative_half_width(self.median, self.ci95)
@@ -248,6 +252,15 @@ class ChunkLatency(Record):
     over: float  # their share
     samples: list[float]  # at most 1000 of each round, chosen at random; median and percentiles are of these
 
+    @property
+    def rtf(self) -> float:
+        return self.median / self.seconds
+
+    @property
+    def delay(self) -> float:
+        """From the first sound of a chunk to its result."""
+        return self.seconds + self.lookahead_s + self.median
+
 
 class DeviceTime(Record):
     """Seconds of one call by the device's own clock."""
@@ -265,6 +278,11 @@ class CellInput(Record):
     audio: str | None = None
     seconds_of_audio: float | None = None  # of a call, padding not counted
     share_of_padding: float = 0.0
+
+    @property
+    def padding(self) -> float | None:
+        """The share, where anything was given."""
+        return self.share_of_padding if self.audio is not None else None
 
 
 class Condition(Record):
@@ -308,9 +326,7 @@ class Operations(Record):
 
     macs: int
     flops: int | None = None  # two for each MAC
-    components: dict[str, int] = Field(
-        default_factory=dict
-    )  # those that were called, and `other`: what belongs to none
+    components: dict[str, int] = Field(default_factory=dict)  # that were called; `other`: what belongs to none
     per_second: float  # MACs for each second of audio
     uncounted: list[str] = Field(default_factory=list)
     by_operator: dict[str, int] = Field(default_factory=dict)
@@ -591,6 +607,7 @@ class DatasetResult(Record):
     failed: list[BatchWithout] = Field(default_factory=list)
     skipped: list[BatchWithout] = Field(default_factory=list)
     unreadable: dict[str, str] = Field(default_factory=dict)  # utterances left out of their batches
+    left_out: int = 0  # calls during which the process was stopped or the machine slept; each was made again
     audio: str | None = None
     timed_region: str | None = None
     fingerprint: str = ""  # of the batches
@@ -762,13 +779,23 @@ class RunHead(Record):
     results_schema: int = Field(SCHEMA, alias="schema")
     run: Run
     environment: Environment = Field(default_factory=Environment)
-    models: list[Model] = Field(default_factory=list)
+    models: list[ModelResult] = Field(default_factory=list)
     accuracy: list[Accuracy] = Field(default_factory=list)
 
     model_config = ConfigDict(populate_by_name=True)
 
-    def model(self, variant: str) -> Model | None:
+    def model(self, variant: str) -> ModelResult | None:
         return next((model for model in self.models if model.variant == variant), None)
+
+    def rate(self, variant: str) -> int:
+        """Samples per second that the variant's model takes."""
+        model = self.model(variant)
+        return (model.sample_rate if model else None) or 16000
+
+    def timed_region(self, variant: str) -> str:
+        model = self.model(variant)
+        output = model.output if model else "the model's final output"
+        return f"waveforms in memory to {output}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""

@@ -13,7 +13,7 @@ from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.plan import Cell
 from profiler.report.progress import ROUND_LINE_SECONDS, Lines, Live, make_display
-from profiler.results.types import Model
+from profiler.results.types import ModelResult
 from tests.unit.report.test_tables import absent, ok, unstable
 
 CELL = Cell("float32", 1.0, 1)
@@ -98,7 +98,9 @@ def test_an_unstable_figure_is_marked_while_it_is_measured(clock: Clock) -> None
 
 def test_notes_and_models_are_lines(clock: Clock) -> None:
     lines = Lines(console())
-    lines.model(Model(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345}))
+    lines.model(
+        ModelResult(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345})
+    )
     lines.note("Stopped after 10 rounds: the 95 % CI of every cell is as narrow as wanted.")
     assert said(lines) == [
         "int8: a/b (AutoModel), 12,345 parameters, random weights",
@@ -124,7 +126,7 @@ def test_a_spinner_with_the_time_moves_while_a_model_is_loaded() -> None:
     live = Live(console(terminal=True))
     live.loading("a/b")
     time.sleep(0.35)
-    live.model(Model(variant="float32", source="a/b", type="AutoModel", weights="random"))
+    live.model(ModelResult(variant="float32", source="a/b", type="AutoModel", weights="random"))
     before = len("\n".join(said(live)))
     frames = set(re.findall("([\u2800-\u28ff]) loading a/b, 0:00", "\n".join(said(live))))
     assert len(frames) > 1
