@@ -41,7 +41,7 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
         "--threads 1 does not depend on it."
     ),
     "paused": lambda calls: (
-        f"{calls:.0f} call(s) were left out: the process was stopped, or the machine slept, in the middle of them."
+        f"{many(round(calls), 'call')} left out: the process was stopped, or the machine slept, in the middle of them."
     ),
     "slow_first_call": lambda ratio: (
         f"the first timed call took {ratio:.1f} times as long as the others: the warm-up is too short (measure.warmup)."
@@ -76,10 +76,13 @@ def worst(found: list[Mapping[str, float]]) -> dict[str, tuple[int, float]]:
     }
 
 
-def busy_at_start(load: float, cores: int) -> str:
+def busy_at_start(load: float, cores: int, threads: int | None) -> str:
+    said = f"The machine is busy (load {load:.1f} on {cores} cores): figures will be unstable"
+    if threads == 1:
+        return f"{said}."
     return (
-        f"The machine is busy (load {load:.1f} on {cores} cores): figures will be unstable, and with several threads "
-        "many times too slow, because threads spin while they wait for one another (--threads 1 does not)."
+        f"{said}, and with several threads many times too slow, because threads spin while they wait for one another "
+        "(--threads 1 does not)."
     )
 
 
@@ -96,7 +99,7 @@ def reference_drift(change: float) -> str:
 
 
 def gpu_shared(count: int) -> str:
-    return f"{count} other process(es) use the GPU: figures will be unstable."
+    return f"Other processes use the GPU ({count}): figures will be unstable."
 
 
 def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from profiler import messages
@@ -62,7 +62,7 @@ class TurnSchedule(RoundSchedule):
         visits = [(cell, self._other(cell)) for cell in order]
         return [visit if number % 2 == 0 else visit[::-1] for visit in visits]
 
-    def seconds_left(self) -> float:
+    def seconds_left(self, without: Collection[Cell] = ()) -> float:
         return self.seconds - (self.clock() - self.started if self.started is not None else 0.0)
 
     def span_left(self) -> float:

@@ -48,6 +48,10 @@ class DatasetPasses:
         """Whether a batch of any variant has no figure in a round yet."""
         return any(state.to_do(number) for state in self.states.values())
 
+    @property
+    def has_failures(self) -> bool:
+        return any(state.failure or any(batch.failed for batch in state.batches) for state in self.states.values())
+
     def round(self, number: int, variant: str, forecast: Forecast) -> None:
         """Time every batch that lacks a figure in this round. What was measured before an interruption is kept."""
         state = self.states[variant]

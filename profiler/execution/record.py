@@ -54,7 +54,7 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
     found = []
     load, cores = environment.load, environment.cores
     if load and cores and load[0] > BUSY * cores:
-        found.append(messages.busy_at_start(load[0], cores))
+        found.append(messages.busy_at_start(load[0], cores, environment.threads))
     if environment.governor not in (None, "performance"):
         found.append(messages.governor(environment.governor))
     others = sum(gpu.processes for gpu in environment.gpu)

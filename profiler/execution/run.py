@@ -48,8 +48,7 @@ from profiler.results.types import CellResult, ModelResult, Reference, Results
 Kinds = tuple[type[Exception], ...]
 REFERENCE_DRIFT = 0.1
 REFERENCE_SECONDS = 60.0  # for the reference workload: more is a hang
-ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often
-ESTIMATE_SHARE = 0.02  # and takes at most so much of the run
+ESTIMATE_SHARE = 0.02  # of the run, at most, goes into working out how long it will take
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,7 @@ class Execution:
         known = {found.key: found for found in earlier.cells} if earlier else {}
         self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
+        self.workers.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
         self.workers.on_load = self._loaded
         self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
         if self.dataset is not None:
@@ -98,7 +98,7 @@ class Execution:
             self.forecasts[state.cell.variant].learn(state)
         self.schedule = self.make_schedule()
         self.peaks = self.file.head.environment.references  # a resumed run knows those of the first part
-        self._left: float | None = None
+        self._estimate: tuple[float | None, int] = (None, 0)
         self._estimate_due = 0.0
 
     def make_schedule(self) -> RoundSchedule:
@@ -119,8 +119,8 @@ class Execution:
     def execute(self) -> Results:
         """Measure what is missing. An interruption is marked in the results, then raised again."""
         head = self.file.head
-        if head.run.status == "complete" and not self._anything_missing():
-            self.display.note("This run is complete: nothing is left to measure.")
+        if head.run.is_finished and not self._anything_missing():
+            self.display.note("This run is finished: nothing is left to measure.")
             return read_results(self.folder)
         head.run.status, head.run.finished = "running", None
         try:
@@ -152,13 +152,12 @@ class Execution:
         head = self.file.head
         first = self.recipe.variants[0].name
         try:
-            self.display.status(f"loading {self.recipe.pretrained_model.source}")
             with self._failing(first, (WorkerError,)):
                 self.workers.ready(first)
+                self._check_overrides()
                 head.environment.reference = self._reference(first)
         except ModelError:
-            if not self.options.resume:  # nothing was measured: leave no empty run behind
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._leave_nothing()
             raise
         for text in warnings_at_start(head.environment, self.options.device, self.recipe):
             self._note(text)
@@ -169,6 +168,26 @@ class Execution:
                 self._put(state)
         self.file.write()
         self.display.begin(sum(self.schedule.planned().values()))
+
+    def _check_overrides(self) -> None:
+        """A model that a variant's `set:` makes is loaded before anything is measured: a mistake in it ends the run."""
+        checked = [self.loaded.by_variant[self.recipe.variants[0].name].pretrained_model]
+        for variant, recipe in self.loaded.by_variant.items():
+            if recipe.pretrained_model in checked or self.file.head.model(variant) is not None:
+                continue
+            checked.append(recipe.pretrained_model)
+            try:
+                self.workers.ready(variant)
+            except ModelError as error:
+                raise ModelError(f"The variant {variant} cannot be made: {error}") from None
+            except (WorkerError, NotSupported):
+                continue  # said when its turn comes
+
+    def _leave_nothing(self) -> None:
+        """Nothing was measured: no empty run stays behind."""
+        if not self.options.resume:
+            self.workers.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _dataset_rounds(self) -> int:
@@ -191,15 +210,14 @@ class Execution:
                 if state.open:
                     self._ready(state.cell.variant)
                 if number == 0 and state.open:
-                    forecast, rate = self.forecasts[state.cell.variant], self.file.head.rate(state.cell.variant)
-                    state.skip = forecast.reason_to_skip(state.cell, available_memory(), rate)
+                    state.skip = self._reason_to_skip(state.cell)
             if all(state.open for state in states):
-                self.display.cell(cells[0], number, self._time_left())
+                self.display.cell(cells[0], number, self._to_come()[0])
                 with self._failing(cells[0].variant):
                     self._measure(number, states, handoffs)
             for state in states:
                 self.forecasts[state.cell.variant].learn(state)
-                self.display.cell_done(self._put(state), number)
+                self.display.cell_done(self._put(state), number, *self._to_come())
         self.file.head.run.rounds = self.schedule.number
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
@@ -267,7 +285,10 @@ class Execution:
         if measured and self.schedule.stopped_by is not None:
             by, rounds = self.schedule.stopped_by, self.schedule.number
             self.display.note(messages.stopped(by, rounds, len(unstable), len(measured)))
-        head.run.status = "complete"
+        failed = any(state.failure for state in self.states.values()) or (
+            self.dataset is not None and self.dataset.has_failures
+        )
+        head.run.status = "finished with failures" if failed else "complete"
         head.run.finished = now()
         self.file.write()
 
@@ -280,7 +301,9 @@ class Execution:
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.head.run.loading_s += seconds
-        model = ModelResult(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
+        baseline = next(each.baseline for each in self.recipe.variants if each.name == variant)
+        about = {"variant": variant, "baseline": baseline, "source": wanted.source, "type": wanted.type}
+        model = ModelResult(**about, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
         models = self.file.head.models
         known = self.file.head.model(variant)
@@ -324,10 +347,12 @@ class Execution:
             failed = str(error)
         except NotSupported as error:
             skipped = f"variant not supported: {error}"
-        for state in self.states.values() if failed or skipped else ():
-            if state.cell.variant == variant and state.skip is None:
-                state.failure, state.skip = failed or state.failure, skipped
-                self._put(state)
+        states = [state for state in self.states.values() if state.cell.variant == variant and state.skip is None]
+        for state in states if failed or skipped else ():
+            state.failure, state.skip = failed or state.failure, skipped
+            self._put(state)
+        if failed:
+            self.display.variant_failed(variant, len(states), failed)
 
     def _ready(self, variant: str) -> None:
         """Load a variant's model and measure the machine's peak with its number of threads, once each."""
@@ -344,18 +369,26 @@ class Execution:
             self.peaks[threads] = higher_peak(self.peaks.get(threads), found)
         return found
 
-    def _time_left(self) -> float | None:
-        """Of the first rounds, and of the time for more where cells need them."""
+    def _reason_to_skip(self, cell: Cell) -> str | None:
+        rate = self.file.head.rate(cell.variant)
+        return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
+
+    def _to_come(self) -> tuple[float | None, int]:
+        """Seconds of the first rounds and of the time for more where cells need them; how many steps are planned.
+
+        What will be skipped, by all that is known now, takes no time.
+        """
         start = time.monotonic()
         if start >= self._estimate_due:
             planned = self.schedule.planned()
+            skipped = [cell for cell in planned if not self.states[cell].rounds and self._reason_to_skip(cell)]
+            planned = {cell: count for cell, count in planned.items() if cell not in skipped}
             left = self.schedule.span_left()
             if planned or self.schedule.unstable():
-                left = max(left, self._predicted(planned), self.schedule.seconds_left())
-            self._left = max(0.0, left)
-            cost = time.monotonic() - start
-            self._estimate_due = start + max(ESTIMATE_SECONDS, cost / ESTIMATE_SHARE)
-        return self._left
+                left = max(left, self._predicted(planned), self.schedule.seconds_left(without=skipped))
+            self._estimate = max(0.0, left), sum(planned.values())
+            self._estimate_due = start + (time.monotonic() - start) / ESTIMATE_SHARE
+        return self._estimate
 
     def _predicted(self, planned: dict[Cell, int]) -> float:
         total = 0.0
@@ -367,9 +400,10 @@ class Execution:
         return total
 
     def _note(self, text: str) -> None:
+        """Once per run, however many variants have it."""
         if text not in self.file.head.run.notes:
             self.file.head.run.notes.append(text)
-        self.display.note(text)
+            self.display.note(text)
 
 
 # -- figures of a cell that follow from others

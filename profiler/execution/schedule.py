@@ -12,7 +12,7 @@ with all of them for a while, even where their rounds agree.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 from profiler.execution.cell import CellState
@@ -85,9 +85,9 @@ class RoundSchedule:
         wide = len(self.unstable())
         return f"{many(wide, 'cell')} with a 95 % CI wider than wanted" if wide else "all cells are stable"
 
-    def seconds_left(self) -> float:
+    def seconds_left(self, without: Collection[Cell] = ()) -> float:
         """Of the time for all cells: what some do not need, others may."""
-        given = sum(self.measure[cell.variant].budget for cell in self._open())
+        given = sum(self.measure[cell.variant].budget for cell in self._open() if cell not in without)
         return given - sum(state.work.get("time", 0.0) for state in self.states.values())
 
     def span_left(self) -> float:

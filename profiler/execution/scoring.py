@@ -29,6 +29,7 @@ class RunScores:
     not_text: set[str] = field(default_factory=set)  # variants
     scores: dict[str, Score] = field(default_factory=dict)
     records: dict[str, Accuracy] = field(default_factory=dict)
+    baselines: dict[str, str | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> RunScores:
@@ -98,7 +99,8 @@ class RunScores:
             self._score(variant)
             put_rates(record, self.scores.get(variant), settings.normalise, settings.seed)
         self.records[variant] = record
-        put_differences(list(self.records.values()), self.scores, settings.seed)
+        self.baselines[variant] = model.baseline if model else None
+        put_differences(list(self.records.values()), self.scores, self.baselines, settings.seed)
         return record
 
     def _score(self, variant: str) -> None:

@@ -301,6 +301,7 @@ class Workers:
         self.folder = folder
         self.device = Device(device)
         self.threads = threads
+        self.before_load: Callable[[str], None] = lambda variant: None
         self.on_load: Callable[[str, channel.Loaded, float], None] = lambda variant, model, seconds: None
         self._workers: dict[str, WorkerHandle] = {}
         self.crowded = False  # whether the models of all variants were too large to be held at once
@@ -317,6 +318,7 @@ class Workers:
         if (worker := self._workers.get(variant)) is not None and worker.alive:
             return worker
         self._discard(variant)
+        self.before_load(variant)
         self._make_room()
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio

@@ -8,14 +8,14 @@ also where its schema refuses it, so that one look shows everything there is to 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.errors import AudioError, ModelError, UserError, did_you_mean
+from profiler.errors import AudioError, ModelError, UserError, closest, did_you_mean
 from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
 from profiler.hyperyaml.outline import Key
 from profiler.models import registry
@@ -35,11 +35,50 @@ def check_values(values: dict[str, object]) -> tuple[Recipe | None, list[Wrong]]
         return None, [(detail["loc"], _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
+def full_names(overrides: Mapping[str, Any], present: Collection[str]) -> dict[str, Any]:
+    """{'batch_sizes': [1]} -> {'profiling_dimensions.batch_sizes': [1]}, where no other section has such a key.
+
+    `present`: keys at the top of the recipe. Those of a section that it lacks, and that has no defaults, do not count.
+    """
+    found: dict[str, Any] = {}
+    for given, value in overrides.items():
+        name = given
+        if "." not in given and given not in present and given not in Recipe.model_fields:
+            places = [key for key in _places(given) if key.split(".")[0] in present or key.split(".")[0] in DEFAULTED]
+            if len(places) > 1:
+                raise UserError(f"`{given}` is a key of several sections: write {' or '.join(places)}.")
+            name = places[0] if places else given
+        if name in found:
+            raise UserError(f"`{name}` is set twice on the command line; keep one.")
+        found[name] = value
+    return found
+
+
+DEFAULTED = [name for name, field in Recipe.model_fields.items() if field.default is not None]
+
+
+def _places(key: str) -> list[str]:
+    """Dotted names of a key: those right below a section, else those below that."""
+    sections = [name for name in Recipe.model_fields if name != "variants"]
+    found = [f"{name}.{key}" for name in sections if key in _keys_at((name,))]
+    return found or [
+        f"{name}.{part}.{key}" for name in sections for part in _keys_at((name,)) if key in _keys_at((name, part))
+    ]
+
+
+def _unknown(name: str, above: Key) -> str:
+    """The nearest key of the section, else of another one."""
+    here = _keys_at(above)
+    elsewhere = [key for section in DEFAULTED if section != "variants" for key in _keys_at((section,))]
+    near = [] if closest(name, here) else closest(name, elsewhere)
+    return f" Did you mean `{_places(near[0])[0]}`?" if near else did_you_mean(name, here)
+
+
 def _sentence(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     given = _show(detail["input"])
     if kind == "extra_forbidden":
-        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(detail['loc'][:-1]))}"
+        return f"unknown key.{_unknown(str(detail['loc'][-1]), detail['loc'][:-1])}"
     if kind == "missing":
         return f"missing. Expected {_describe(detail['loc'])}"
     expected: Callable[[], str] | None = {

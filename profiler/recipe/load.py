@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from profiler.errors import UserError, did_you_mean
+from profiler.errors import UserError, closest
 from profiler.hyperyaml import values as kinds
 from profiler.hyperyaml.allowed import is_pure
 from profiler.hyperyaml.evaluate import compute, evaluate
@@ -23,7 +23,7 @@ from profiler.hyperyaml.outline import Key, Mistake, Outline, RecipeError, dotte
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
-from profiler.recipe.check import check_inputs, check_values
+from profiler.recipe.check import check_inputs, check_values, full_names
 from profiler.recipe.schema import Recipe, Variant
 from profiler.shipped import shipped_recipes
 from profiler.user_path import user_path
@@ -75,7 +75,7 @@ def load_recipe(
     document = _read(path, trust)
     if document.tree is None:
         raise RecipeError(str(path), document.mistakes)
-    source = _Source(document, dict(overrides or {}), trust)
+    source = _Source(document, full_names(overrides or {}, document.tree), trust)
     mistakes = list(document.mistakes)
     runnable = not mistakes
     recipe, wrong = _check(source, {}, (), runnable, read_audio)
@@ -105,8 +105,11 @@ def _read(path: Path, trust: bool) -> Document:
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.") from None
     except FileNotFoundError:
-        known = did_you_mean(path.stem, list(shipped_recipes()))
-        raise UserError(f"There is no recipe {path}.{known} `python profile.py ls` lists what ships.") from None
+        known = {name: name for name in shipped_recipes()}
+        known |= {file.stem: str(file) for file in sorted(path.parent.glob("*.yaml"))}  # beside it
+        close = closest(path.stem, known)
+        meant = f" Did you mean `{known[close[0]]}`?" if close else ""
+        raise UserError(f"There is no recipe {path}.{meant} `python profile.py ls` lists what ships.") from None
     except OSError as error:
         raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from None
 

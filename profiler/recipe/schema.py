@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
+from profiler.errors import did_you_mean
 from profiler.hyperyaml.values import written
 from profiler.results.untrusted import LONGEST_NAME, NAME
 from profiler.units import parse_bytes
@@ -233,6 +234,9 @@ class Variant(Section):
         None, description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed"
     )
     path: str | None = Field(None, description="a folder that is put first for the code of the model")
+    baseline: Name | None = Field(
+        None, description="the variant that ratios of this one are to; null: the first variant"
+    )
     set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
     @model_validator(mode="after")
@@ -376,4 +380,10 @@ class Recipe(Section):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise ValueError(f"two variants are named {', '.join(twice)}")
+        for variant in variants:
+            others = [name for name in names if name != variant.name]
+            if variant.baseline is not None and variant.baseline not in others:
+                wrong = "no baseline of itself" if variant.baseline == variant.name else "not there"
+                known = did_you_mean(variant.baseline, others)
+                raise ValueError(f"the baseline of {variant.name}, `{variant.baseline}`, is {wrong}.{known}")
         return variants

@@ -38,9 +38,10 @@ class Side:
     def load(self, trust: bool) -> LoadedRecipe:
         return load_recipe(self.recipe, {**ONLY_TIME_AND_MEMORY, **self.overrides}, trust)
 
-    def variant(self, given: Variant, name: str) -> Variant:
+    def variant(self, given: Variant, name: str, baseline: str | None) -> Variant:
         changes = {
             "name": name,
+            "baseline": baseline,
             "python": self.python or given.python,
             "path": str(self.path or given.path or "") or None,
         }
@@ -107,7 +108,7 @@ def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, lis
         given = {variant.name: variant for variant in loaded.recipe.variants}
         for pair, suffix in pairs:
             common, called = pair.a if letter == "A" else pair.b, f"{letter}{suffix}"
-            variants.append(side.variant(given[common], called))
+            variants.append(side.variant(given[common], called, f"A{suffix}" if letter == "B" else None))
             by_variant[called] = loaded.by_variant[common].model_copy(update={"profiling_dimensions": grid})
             paths[called] = loaded.path
     recipe = first.recipe.model_copy(update={"profiling_dimensions": grid, "variants": variants})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from typing import Any
@@ -278,11 +279,14 @@ def _variants(names: tuple[str, str]) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}"
 
 
+def sides_headlines(results: Results) -> list[str]:
+    """B against A, a sentence for each pair of variants."""
+    return [headline(other) for other in compare_sides(results).others] if _has_sides(results) else []
+
+
 def sides_tables(results: Results) -> list[Table]:
     """B against A; one table per pair of variants. None while a side has no cell yet, as in a run cut short."""
-    if results.run.sides is None or any(
-        name not in results.variants for pair in results.run.sides.pairs for name in pair
-    ):
+    if not _has_sides(results):
         return []
     comparison = compare_sides(results)
     tables = []
@@ -293,13 +297,23 @@ def sides_tables(results: Results) -> list[Table]:
     return tables
 
 
-def render_terminal(comparison: Comparison) -> str:
+def _has_sides(results: Results) -> bool:
+    sides = results.run.sides
+    return sides is not None and all(name in results.variants for pair in sides.pairs for name in pair)
+
+
+def terminal_parts(comparison: Comparison) -> list[Table | str]:
     """Everything, one run after another."""
-    parts = [baseline_text(comparison)]
+    parts: list[Table | str] = [baseline_text(comparison)]
     for other in comparison.others:
         parts += [runs_text(comparison, other), "\n".join(answer(other))]
-        parts += _tables(other) + _conditions(comparison, other)
-    return _joined([*parts, how_decided(comparison)])
+        parts += [*_tables(other), *_conditions(comparison, other)]
+    return [part for part in [*parts, how_decided(comparison)] if part]
+
+
+def render_terminal(comparison: Comparison) -> str:
+    """The same as a text."""
+    return _joined(terminal_parts(comparison))
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -311,14 +325,14 @@ def render_markdown(comparison: Comparison) -> str:
         changed = other.called("slower") + other.called("faster") + other.newly_failed
         parts += [speed_table(other, changed, "What changed").markdown()] if changed else []
         parts += _conditions(comparison, other)
-        tables = "\n\n".join(_tables(other))
+        tables = _joined(_tables(other)).rstrip("\n")
         summary = f"All {len(other.cells)} cells, memory, size"
         parts.append(f"<details><summary>{summary}</summary>\n\n{tables}\n\n</details>")
     return _joined([*parts, f"<sub>{how_decided(comparison)}</sub>"])
 
 
-def _joined(parts: list[str]) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
+def _joined(parts: Sequence[Table | str]) -> str:
+    return "\n\n".join(part.markdown() if isinstance(part, Table) else part for part in parts if part) + "\n"
 
 
 def _conditions(comparison: Comparison, other: RunComparison) -> list[str]:
@@ -327,9 +341,9 @@ def _conditions(comparison: Comparison, other: RunComparison) -> list[str]:
     return [floor_text(other), differences, *incomplete_text(other)]
 
 
-def _tables(other: RunComparison) -> list[str]:
+def _tables(other: RunComparison) -> list[Table]:
     tables = [speed_table(other, other.cells), other_metrics_table(other, other.cells), variants_table(other)]
-    return [table.markdown() for table in tables if table is not None]
+    return [table for table in tables if table is not None]
 
 
 def render_page(comparison: Comparison) -> str:

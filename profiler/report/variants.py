@@ -1,10 +1,10 @@
-"""Models and variants in tables: parameters by component; one column per variant, with its ratio to the first; and what
-each one changed."""
+"""Models and variants in tables: parameters by component; one column per variant, with its ratio to its baseline; and
+what each one changed."""
 
 from __future__ import annotations
 
 from profiler.metrics import PARAMETERS, SIZE
-from profiler.report.table import Table, transposed
+from profiler.report.table import ABSENT, Table, transposed
 from profiler.results.metric import Metric
 from profiler.results.types import ModelResult, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
@@ -16,22 +16,31 @@ SHOWN_SHARED = 8
 def side_by_side(title: str, results: Results, metric: Metric) -> Table:
     """Rows are cells, columns are variants; the other way round where those are many.
 
-    `x0.46`: 0.46 times the figure of the first variant.
+    `x0.46`: 0.46 times the figure of its baseline.
     """
     variants = results.variants
     by_key = {cell.key: cell for cell in results.cells}
-    places = dict.fromkeys((cell.seconds, cell.batch_size) for cell in results.cells)
     rows = []
-    for seconds, batch in sorted(places):
-        first = metric.value(results, variants[0], by_key.get((variants[0], seconds, batch)))
+    for seconds, batch in results.places:
         row = [place_text(seconds, batch)]
         for variant in variants:
-            cell = by_key.get((variant, seconds, batch))
-            shown = metric.cell_number(cell) if cell else "not yet"
-            row.append(shown + (_ratio(first, metric.value(results, variant, cell)) if variant != variants[0] else ""))
+            cell, base = by_key.get((variant, seconds, batch)), results.baseline(variant)
+            before = metric.value(results, base, by_key.get((base, seconds, batch)))
+            shown = metric.cell_number(cell) if cell else ABSENT
+            row.append(shown + (_ratio(before, metric.value(results, variant, cell)) if variant != base else ""))
         rows.append(row)
     table = Table(title, ["audio x batch", *variants], rows)
     return transposed(table, "variant") if len(variants) > MOST_COLUMNS else table
+
+
+def baselines_text(results: Results) -> str:
+    """'float32', or 'a (b, c); d (e)' where variants have several."""
+    groups: dict[str, list[str]] = {}
+    for variant in results.variants:
+        if (base := results.baseline(variant)) != variant:
+            groups.setdefault(base, []).append(variant)
+    named = [f"{base} ({', '.join(names)})" for base, names in groups.items()]
+    return next(iter(groups), "") if len(groups) == 1 else "; ".join(named)
 
 
 def _ratio(first: float | None, here: float | None) -> str:
@@ -39,8 +48,8 @@ def _ratio(first: float | None, here: float | None) -> str:
 
 
 def ratios(results: Results, variant: str, metric: Metric) -> list[float]:
-    """Of each cell that both the variant and the first one were timed in and have the figure for."""
-    found, base = [], next(iter(results.variants), None)
+    """Of each cell that both the variant and its baseline were timed in and have the figure for."""
+    found, base = [], results.baseline(variant)
     firsts = {cell.key[1:]: cell for cell in results.cells if cell.variant == base}
     for cell in results.cells:
         first = firsts.get(cell.key[1:])

@@ -155,10 +155,10 @@ class ResultsFile:
                 file.write(found)
             file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
         whole = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        if self._whole is not None:
-            os.close(self._whole)
-        self._whole = whole
-        self._cells = {key: Place(whole, *place) for key, place in places.items()}
+        cells: dict[Key, Place | bytes] = {key: Place(whole, *place) for key, place in places.items()}
+        before, self._whole, self._cells = self._whole, whole, cells
+        if before is not None:  # closed last: nothing refers to it, whenever an interruption comes
+            os.close(before)
         if self._journal is not None:
             os.ftruncate(self._journal, 0)
             self._journal_end = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from math import inf
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator
@@ -16,6 +17,7 @@ SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its 
 FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
 PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
+MOST_PLANNED = 200  # rows or columns of a grid that tables leave room for
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
@@ -50,7 +52,7 @@ class Run(Record):
     command: str
     started: str
     finished: str | None = None
-    status: Literal["running", "complete", "interrupted"] = "running"
+    status: Literal["running", "complete", "finished with failures", "interrupted"] = "running"
     profiler_version: str = ""
     resolved: dict[str, Any] = Field(default_factory=dict)
     loading_s: float = 0.0  # importing libraries and loading models, of all variants
@@ -68,6 +70,18 @@ class Run(Record):
         if not isinstance(measure, dict) or not all(isinstance(measure.get(name, 0), int | float) for name in numbers):
             raise ValueError("its section `measure` is not one of a recipe")
         return resolved
+
+    @property
+    def is_finished(self) -> bool:
+        """Every cell was measured, skipped or tried."""
+        return self.status in ("complete", "finished with failures")
+
+    def planned(self, key: Literal["audio_mockup_secs", "batch_sizes"]) -> list[float]:
+        """The rows or columns of the grid that the recipe asked for: a run that was cut short has not all of them."""
+        grid = self.resolved.get("profiling_dimensions")
+        values = grid.get(key) if isinstance(grid, dict) else None
+        numbers = [value for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
+        return [float(value) for value in numbers if 0 < value < inf][:MOST_PLANNED]
 
 
 class Sides(Record):
@@ -161,6 +175,7 @@ class ModelResult(Record):
     """The model of one variant."""
 
     variant: FileName
+    baseline: FileName | None = None  # the variant that it is compared with; null: the first one
     source: str
     type: str
     weights: Literal["pretrained", "random", "no"] | None = None
@@ -800,6 +815,21 @@ class Results(RunHead):
     @property
     def variants(self) -> list[str]:
         return list(dict.fromkeys(cell.variant for cell in self.cells))
+
+    @property
+    def places(self) -> list[tuple[float, int]]:
+        """(seconds, batch size) of all cells, and of those that the recipe asked for and the run has not measured."""
+        found = {(cell.seconds, cell.batch_size) for cell in self.cells}
+        if not self.run.is_finished:
+            rows, columns = self.run.planned("audio_mockup_secs"), self.run.planned("batch_sizes")
+            found |= {(seconds, int(batch)) for seconds in rows for batch in columns}
+        return sorted(found)
+
+    def baseline(self, variant: str) -> str:
+        """What a variant is compared with: the one that it names, else the first."""
+        model = self.model(variant)
+        named = model.baseline if model else None
+        return named if named in self.variants else next(iter(self.variants), variant)
 
     @property
     def failed(self) -> list[CellResult]:

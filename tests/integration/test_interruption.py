@@ -51,7 +51,7 @@ def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: 
     wait_for_cells(tmp_path, 2)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert "Traceback" not in errors
     shown = errors.split("go on with: python ")[1].split()
     assert shown[0] == "profile.py", "it says how to go on"

@@ -8,7 +8,9 @@ checkpoint, a state dict; without one, those that its constructor makes.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from profiler.errors import ModelError
 from profiler.hyperyaml.allowed import find, is_allowed
 from profiler.hyperyaml.evaluate import evaluate
 from profiler.models.formats import Format
-from profiler.models.model import Model, ModelRequest, waveforms_and_lengths
+from profiler.models.model import Model, ModelRequest, refuse_unknown, waveforms_and_lengths
 from profiler.models.reasons import explained, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.training import tasks
@@ -54,10 +56,20 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 def _made(request: ModelRequest) -> Any:
     import torch
 
-    made = _class_named(request)(**evaluate(request.described, request.trust))
+    found = _class_named(request)
+    _check_arguments(found, request)
+    made = found(**evaluate(request.described, request.trust))
     if not isinstance(made, torch.nn.Module):
         raise ModelError(f"{request.source} is not a torch.nn.Module")
     return made
+
+
+def _check_arguments(found: Any, request: ModelRequest) -> None:
+    """An argument that the class does not take is the recipe's mistake, not the model's."""
+    with contextlib.suppress(TypeError, ValueError):  # no signature, as of a class in C
+        parameters = inspect.signature(found).parameters
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters.values()):
+            refuse_unknown(request.described, parameters, request.source)
 
 
 def _class_named(request: ModelRequest) -> Any:

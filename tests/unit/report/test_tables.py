@@ -115,7 +115,7 @@ def test_a_cell_without_a_figure_says_why_in_its_place() -> None:
     for title in ("Real-time factor", "Latency of one call", "Peak memory of the process"):
         rows = table(text, title)
         assert rows[1][2] == "failed"
-        assert rows[2][1:] == ["skipped", "not yet"]
+        assert rows[2][1:] == ["skipped", "-"]
     assert "1 s x 2: failed: the worker was killed" in text
     assert "2 s x 1: skipped, would need about 99.0 GB of memory" in text
 
