@@ -32,9 +32,9 @@ def test_views_are_written_once_and_again_after_any_change(tmp_path: Path, monke
 
     assert written_anew(results(ok(1, 1, 0.1), ok(2, 1, 0.3)), tmp_path), "another figure"
     assert written_anew(made, tmp_path)
-    (tmp_path / "rtf.png").unlink()
+    (tmp_path / "rtfx.png").unlink()
     assert written_anew(made, tmp_path), "a plot is gone"
-    assert (tmp_path / "rtf.png").is_file()
+    assert (tmp_path / "rtfx.png").is_file()
     (tmp_path / "tables.md").write_text("notes")
     assert written_anew(made, tmp_path), "a file was edited"
     assert "notes" not in (tmp_path / "tables.md").read_text()
