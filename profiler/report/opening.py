@@ -13,7 +13,7 @@ from profiler.report.summary import counts
 from profiler.report.variants import mean_ratio, ratio_text
 from profiler.results.metric import UNSTABLE_MARK, Metric
 from profiler.results.types import CellResult, Part, Results
-from profiler.units import many
+from profiler.units import many, place_text
 
 WHOLE = "(whole call)"
 COMPARED = (LATENCY, PEAK, SIZE, METRICS["energy"], WER)
@@ -133,26 +133,26 @@ def answer(results: Results) -> Grid | None:
     cells = {cell.key: cell for cell in results.cells}
     lengths, batches = sorted({cell.seconds for cell in results.cells}), sorted({c.batch_size for c in results.cells})
 
+    base, *others = variants = results.variants
+
     def entry(key: tuple[str, float, int]) -> Entry:
-        first = cells.get((results.variants[0], *key[1:])) if key[0] != results.variants[0] else None
+        first = cells.get((base, *key[1:])) if key[0] != base else None
         return _entry(cells.get(key), ids.get(key, ""), first)
 
-    if len(results.variants) == 1:
-        (variant,) = results.variants
-        rows = [(f"{x:g} s", [entry((variant, x, batch)) for batch in batches]) for x in lengths]
+    if not others:
+        rows = [(f"{x:g} s", [entry((base, x, batch)) for batch in batches]) for x in lengths]
         return Grid(RTF.heading, ["audio \\ batch", *map(str, batches)], rows)
     places = sorted({cell.key[1:] for cell in results.cells})
-    heads = [next(cell.place for cell in results.cells if cell.key[1:] == place) for place in places]
-    rows = [(name, [entry((name, *place)) for place in places]) for name in results.variants]
-    remark = f"Below: how many times the figure of {results.variants[0]}."
-    return Grid(RTF.heading, ["variant \\ audio x batch", *heads], rows, [remark])
+    rows = [(name, [entry((name, *place)) for place in places]) for name in variants]
+    header = ["variant \\ audio x batch", *(place_text(*place) for place in places)]
+    return Grid(RTF.heading, header, rows, [f"Below: how many times the figure of {base}."])
 
 
 def _entry(cell: CellResult | None, card: str, first: CellResult | None) -> Entry:
     if cell is None:
         return Entry("-", kind="skipped")
     text, _, mark = RTF.cell_number(cell).partition(f" {UNSTABLE_MARK}")
-    kind = cell.status if cell.status != "ok" else cell.verdict or ""
+    kind = cell.status if cell.status != "ok" else "unstable" if cell.verdict == "unstable" else ""
     tip = f"{cell.place}: {RTF.cell_tip(cell) if cell.rtf is not None else cell.reason or cell.status}"
     ratio = ratio_text(cell.rtf / first.rtf) if cell.rtf and first and first.rtf else ""
     return Entry(text, ratio, tip, kind, f"{UNSTABLE_MARK}{mark}" if kind == "unstable" else "", card)

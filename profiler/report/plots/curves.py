@@ -172,10 +172,8 @@ def _draw(plot: Plot, axes: Any, curve: Curve, aside: float, fitted: bool) -> No
     xs = [x * aside for x in curve.xs]
     ys = [value.value for value in curve.values]
     if not fitted:
-        ends = [
-            [value.value - value.low for value in curve.values],
-            [value.high - value.value for value in curve.values],
-        ]
+        # Not below 0: results of others may have an interval that leaves its figure out.
+        ends = [[max(0.0, each) for each in side] for side in _reaches(curve)]
         axes.errorbar(xs, ys, ends, fmt="none", ecolor=style["color"], elinewidth=0.9, capsize=1.8, capthick=0.9)
         axes.plot(xs, ys, color=style["color"], linestyle=style["linestyle"], linewidth=0.9)
     for hollow in (False, True):
@@ -185,6 +183,11 @@ def _draw(plot: Plot, axes: Any, curve: Curve, aside: float, fitted: bool) -> No
             x, y = ([each[place] for place in places] for each in (xs, ys))
             shape = {"color": style["color"], "marker": style["marker"], "markersize": 3.6, "markeredgewidth": 0.8}
             plot.mark(axes, x, y, [curve.tips[place] for place in places], **shape, markerfacecolor=fill, zorder=3)
+
+
+def _reaches(curve: Curve) -> tuple[list[float], list[float]]:
+    """From the figures down and up to the ends of their intervals."""
+    return [each.value - each.low for each in curve.values], [each.high - each.value for each in curve.values]
 
 
 def _legend_of_all(axes: Any, sheet: Sheet, fitted: bool) -> None:

@@ -41,12 +41,14 @@ def draw(results: Results, folder: Path) -> list[Plot]:
         return []
     variants = [name for name in results.variants if any(cell.variant == name for cell, _ in points)]
     multiples = len(variants) > MOST_SERIES
-    caption = Caption.of(results, variants, TITLE, "names of cells: audio x batch")
+    operations = [found for _, found in points]
+    roof = "roof: {:.0f} GFLOP/s and {:.0f} GB/s".format(*_peaks(operations))
+    caption = Caption.of(results, variants, TITLE, roof, *([] if multiples else ["names of cells: audio x batch"]))
     names = variants[:MOST_PANELS] if multiples else [""]
     height = PANEL_HEIGHT if multiples else HEIGHT
     with panels(folder / NAME, caption, X, ACHIEVED.head, names, height=height) as plot:
         for axes, name in zip(plot.axes, names, strict=True):
-            _draw_roof(axes, [found for _, found in points])
+            _draw_roof(axes, operations, named=not multiples)
             if multiples:
                 everything = [(found.intensity, found.achieved_gflops) for _, found in points]
                 axes.plot(*zip(*everything, strict=True), ".", color=FAINT, markersize=2, zorder=1)
@@ -58,15 +60,16 @@ def draw(results: Results, folder: Path) -> list[Plot]:
     return [plot]
 
 
-def _draw_roof(axes: Any, points: list[Operations]) -> None:
+def _draw_roof(axes: Any, points: list[Operations], named: bool) -> None:
     peak, bandwidth = _peaks(points)
     ridge = peak / bandwidth
     intensities = [found.intensity or 0.0 for found in points]
     low, high = min(*intensities, ridge) / WIDEST, max(*intensities, ridge) * WIDEST
     axes.plot([low, ridge, high], [low * bandwidth, peak, peak], color="black", linewidth=0.9)
-    axes.annotate(f"{peak:.0f} GFLOP/s", (high, peak), ha="right", va="bottom", fontsize=SMALL)
     along = (low * ridge) ** 0.5
-    axes.annotate(f"{bandwidth:.0f} GB/s", (along, along * bandwidth), ha="right", va="bottom", fontsize=SMALL)
+    places = {f"{peak:.0f} GFLOP/s": (high, peak), f"{bandwidth:.0f} GB/s": (along, along * bandwidth)}
+    for text, place in places.items() if named else ():
+        axes.annotate(text, place, ha="right", va="bottom", fontsize=SMALL)
     axes.set_xscale("log")
     axes.set_yscale("log")
     lowest = min(found.achieved_gflops or peak for found in points)

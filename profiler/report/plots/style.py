@@ -55,7 +55,7 @@ MOST_TICKS = 7
 # Inches: the width of a column and of a page of two columns.
 COLUMN, PAGE = 3.4, 7.0
 HEIGHT, PANEL_HEIGHT = 1.9, 1.35
-LEFT, RIGHT, BOTTOM, BETWEEN = 0.58, 0.1, 0.4, 0.15
+LEFT, RIGHT, BOTTOM, BETWEEN = 0.58, 0.17, 0.4, 0.15
 NAME, TICKS = 0.19, 0.2  # above and below a panel
 X_LABEL, Y_LABEL = 0.25, 0.16  # from the axis down, from the edge inwards
 LINE = 0.14
@@ -195,8 +195,11 @@ def _arrange(made: Any, plot: Plot, labels: tuple[str, str], left: float, height
         # Places that are given need not be found: that would lay out every tick label twice.
         axes.xaxis.set_label_coords(0.5, -X_LABEL / height)
         axes.yaxis.set_label_coords(-(left - Y_LABEL) / width, 0.5)
-    for axes in drawn[-columns:]:
-        axes.set_xlabel(labels[0])
+    if len(drawn) == 1:
+        drawn[0].set_xlabel(labels[0])
+    else:  # once for all: a panel may be narrower than its label
+        centre = (left + (full - left - RIGHT) / 2) / full
+        made.text(centre, (BOTTOM - X_LABEL) / whole, labels[0], ha="center", va="top")
     for axes in drawn[::columns]:
         axes.set_ylabel(labels[1])
     from_top = EDGE

@@ -20,10 +20,11 @@ APART = 0.19  # of a row, between the marks of two quantities
 def draw(results: Results, folder: Path) -> list[Plot]:
     """Nothing where there is one variant, or none has a cell in common with the first."""
     first, *others = results.variants or [""]
-    names = [name for name in others if cell_ratios(results, name, LATENCY)]
+    of_cells = {name: found for name in others if (found := cell_ratios(results, name, LATENCY))}
+    names = list(of_cells)
     if not names:
         return []
-    several = max(len(cell_ratios(results, name, LATENCY)) for name in names) > 1
+    several = max(map(len, of_cells.values())) > 1
     notes = ("geometric mean over cells", "small marks: latency of each cell") if several else ()
     caption = Caption.of(results, [first, *names], f"Cost of each variant relative to {first}", *notes, CI)
     left, height = left_for(names), ROW * len(names)
@@ -38,9 +39,7 @@ def draw(results: Results, folder: Path) -> list[Plot]:
             if not known:
                 continue
             if metric is LATENCY and several:
-                each = [
-                    (p + above, ratio) for p, name in enumerate(names) for ratio in cell_ratios(results, name, metric)
-                ]
+                each = [(place + above, ratio) for place, name in enumerate(names) for ratio in of_cells[name]]
                 _draw(plot, number, each, markersize=1.8, markeredgewidth=0.5, alpha=0.7)
                 seen += [ratio.value for _, ratio in each]
             _draw(plot, number, list(known.items()), markersize=4, markeredgewidth=0.8)

@@ -103,6 +103,13 @@ def test_an_unstable_figure_is_a_hollow_mark(tmp_path: Path) -> None:
     assert "unstable" in texts(tmp_path / "rtfx.svg")
 
 
+def test_an_interval_that_leaves_its_figure_out_is_drawn_as_far_as_it_goes(tmp_path: Path) -> None:
+    made = full()
+    assert made.cells[0].latency_s
+    made.cells[0].latency_s.ci95 = (1.0, 2.0)  # of 0.1 s: results may come from anybody
+    assert rtfx.draw(made, tmp_path)
+
+
 def test_latency_and_throughput_name_their_units(tmp_path: Path) -> None:
     latency.draw(full(), tmp_path)
     throughput.draw(full(), tmp_path)
