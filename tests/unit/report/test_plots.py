@@ -51,7 +51,9 @@ def test_a_run_with_everything_has_every_plot_in_three_formats(tmp_path: Path) -
         with Image.open(png) as picture:
             inches = picture.width / picture.info["dpi"][0]
         assert inches == pytest.approx(PAGE if plot.wide else COLUMN, abs=0.01)
-        assert pdf.read_bytes().startswith(b"%PDF")
+        written = pdf.read_bytes()
+        assert b"/FontFile2" in written, "TrueType, embedded"
+        assert b"/Type3" not in written, "which conferences refuse"
         assert min(sizes(svg)) >= 7, "points, in print"
         assert plot.caption.note.startswith("a/b, 2 variants, random weights")
 
