@@ -20,7 +20,6 @@ from profiler.errors import UserError, did_you_mean
 from profiler.history import HistoryQuery, Series, choose_cell, make_series, parse_cell
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
-from profiler.report.plots.style import SUFFIXES
 from profiler.report.stamp import digest, is_up_to_date, write_stamp
 from profiler.results.runs import runs_of
 
@@ -84,7 +83,7 @@ def _draw(arguments: argparse.Namespace, series: list[Series], asked: HistoryQue
     path = arguments.output or arguments.logdir / f"history-{name}-{asked.metric.key}"
     stamp = arguments.logdir / f".{path.name}.json"
     made_from = digest(title, asked.by, repr(series))
-    files = [path.with_suffix(suffix) for suffix in SUFFIXES]
+    files = [path.with_suffix(suffix) for suffix in (".png", ".svg", ".pdf")]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if arguments.output or not is_up_to_date(stamp, made_from):  # no stamp in a folder that is not ours
