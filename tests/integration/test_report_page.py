@@ -82,7 +82,12 @@ def test_figures_say_more_when_they_are_pointed_at(browser: Chrome, page: str) -
     for name in ("#answer td button", "#variants td [data-tip]", "#plots svg [data-tip]"):
         assert not tip.is_displayed()
         found = browser.find_element(By.CSS_SELECTOR, name)
-        browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", found)
+        # Scrolling hides it, and is told to the page a frame later.
+        browser.execute_async_script(
+            "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
+            "requestAnimationFrame(() => requestAnimationFrame(() => arguments[1]()))",
+            found,
+        )
         ActionChains(browser).move_to_element(found).perform()
         WebDriverWait(browser, 10).until(lambda _: tip.is_displayed())
         assert tip.text == found.get_attribute("data-tip")

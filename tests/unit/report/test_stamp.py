@@ -41,6 +41,10 @@ def test_views_are_written_once_and_again_after_any_change(tmp_path: Path, monke
     for text in ("", "[]", "{}", '{"made_from": 1, "files": 2}'):
         (tmp_path / write.STAMP).write_text(text)
         assert written_anew(made, tmp_path), "nobody knows"
+    write.write_views(made, tmp_path, titles=True)
+    assert "over the length of the audio</text>" in (tmp_path / "rtfx.svg").read_text()
+    assert written_anew(made, tmp_path), "without titles"
+    assert "over the length of the audio</text>" not in (tmp_path / "rtfx.svg").read_text()
     monkeypatch.setattr(stamp, "__version__", "99")
     assert written_anew(made, tmp_path), "another version of the program"
 
