@@ -129,9 +129,9 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
     return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
 
 
-def remarks_on(cells: list[CellResult]) -> list[str]:
+def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str]:
     """Lines for cells of one variant, or of several, which are then named."""
-    several = len({cell.variant for cell in cells}) > 1
+    several = len({cell.variant for cell in cells}) > 1 if several is None else several
     remarks = []
     measured = [cell for cell in cells if cell.verdict is not None]
     if any(cell.verdict == "unstable" for cell in measured):
