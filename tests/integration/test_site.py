@@ -1,4 +1,4 @@
-"""The site that `make docs` builds: whole, grouped, without dead links, and searchable from a folder without network."""
+"""The site that `make docs` builds: whole, grouped, without dead links, searchable from a folder without network."""
 
 from __future__ import annotations
 
