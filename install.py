@@ -22,7 +22,7 @@ EVERY = 15.0  # seconds between two lines where nobody watches
 WORKS = "import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))"
 
 FULL = (
-    f"The disk is full: the environment takes {NEEDED_GB:g} GB with a CPU build of torch and 8 GB with CUDA "
+    f"The disk is full: the environment takes {NEEDED_GB:g} GB with a CPU build of torch and 7 GB with CUDA "
     "libraries, and pip uses the temporary folder too. Free some space, or use another disk: TMPDIR=/big/disk"
     " make setup VENV=/big/disk/venv."
 )
@@ -71,8 +71,9 @@ def main(venv: Path, constraints: Path) -> int:
     begun = time.monotonic()
     try:
         _prepare(venv, constraints)
-        _pip(venv, "--constraint", str(constraints), "--editable", f".[{EXTRAS}]")
-        _pip(venv, "--constraint", str(constraints), "--no-deps", *ALONE)
+        held = ("--constraint", str(constraints))
+        _pip(venv, _number(constraints), *held, "--editable", f".[{EXTRAS}]")
+        _pip(venv, len(ALONE), *held, "--no-deps", *ALONE)
     except Failed as failure:
         print("", *textwrap.wrap(f"Setting up failed. {failure} {AGAIN}", 80), sep="\n", file=sys.stderr)
         return 1
@@ -94,11 +95,11 @@ def _prepare(venv: Path, constraints: Path) -> None:
         return
     elif venv.exists():
         print(f"{venv} is no working environment with pip and a fitting Python: it is made again.")
-    number = len(re.findall(r"(?m)^[\w.-]+==", constraints.read_text(encoding="utf-8")))
+    number = _number(constraints)
     print(
         f"Setting up {venv}: {f'about {number}' if number else 'all'} packages from the package index, with torch.\n"
-        "It takes one to three minutes on a fast connection, some 700 MB of download and 2.5 GB of disk; where the\n"
-        "index has torch with CUDA libraries, 3 GB and 8 GB. Ctrl-C stops it at any time.",
+        "It downloads some 500 MB and takes 2.5 GB of disk and, on a fast connection, two to three minutes. Where the\n"
+        "index has torch with CUDA libraries, it is several times as much: 7 GB of disk. Ctrl-C stops it at any time.",
         flush=True,
     )
     free = shutil.disk_usage(next(place for place in (venv, *venv.absolute().parents) if place.exists())).free / 1e9
@@ -109,16 +110,21 @@ def _prepare(venv: Path, constraints: Path) -> None:
         _raise(f"python -m venv {venv}", made.stdout + made.stderr)
 
 
+def _number(constraints: Path) -> int:
+    """How many packages there are, about; 0 where nothing is held to a version."""
+    return len(re.findall(r"(?m)^[\w.-]+==", constraints.read_text(encoding="utf-8")))
+
+
 def _unfinished(venv: Path) -> Path:
     """There while packages are unpacked: pip takes half a package for a whole one the next time."""
     return venv / ".installing"
 
 
-def _pip(venv: Path, *arguments: str) -> None:
+def _pip(venv: Path, number: int, *arguments: str) -> None:
     """`pip install` with a line that says what it is at."""
     options = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
     command = [str(venv / "bin" / "python"), "-m", "pip", "install", *options, *arguments]
-    line = Line(venv)
+    line = Line(venv, number)
     with (
         (venv / "install.log").open("a", encoding="utf-8") as log,
         subprocess.Popen(
@@ -162,8 +168,9 @@ def _raise(what: str, written: str) -> None:
 class Line:
     """What pip is at and for how long: one line that changes on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, venv: Path) -> None:
+    def __init__(self, venv: Path, number: int) -> None:
         self.venv = venv
+        self.number = number
         self.begun = self.drawn = time.monotonic()
         self.text = "starting pip"
         self.seen: set[str] = set()
@@ -171,24 +178,28 @@ class Line:
 
     def follow(self, text: str) -> None:
         """A line of pip's output."""
-        if found := re.match(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)", text):
-            self.seen.add(found[1].lower())
-            self.text = f"package {len(self.seen)}: {found[1]}"
-        elif found := re.match(r" *Downloading (\S+?)-(\d\S*?)-\S+ (\(.+\))", text):
-            self.text = f"package {len(self.seen)}: downloading {found[1].rpartition('/')[2]} {found[2]} {found[3]}"
+        if found := re.match(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)|Processing \S+/(\w+)-", text):
+            self.seen.add(found[1] or found[2])
+            self.text = f"{self._place()}: {found[1] or found[2]}"
+        elif found := re.match(r" *Downloading (?:\S+/)?([^/\s]+?)-(\d[^-\s]*)\S* (\(.+\))", text):
+            self.text = f"{self._place()}: downloading {found[1]} {found[2]} {found[3]}"
         elif found := re.match(r" *(Building wheel for [\w.-]+|Installing build dependencies)", text):
             self.text = found[1][0].lower() + found[1][1:]
         elif found := re.match(r"Installing collected packages: (.+)", text):
             self.unpacking = len(found[1].split(", "))
-            self.before = len(self._unpacked())
+            self.before = self._unpacked()
             _unfinished(self.venv).touch()
 
-    def _unpacked(self) -> list[str]:
-        return [path.name.partition("-")[0] for path in self.venv.glob("lib/*/site-packages/*.dist-info")]
+    def _place(self) -> str:
+        of = f" of about {self.number}" if self.number > len(self.seen) else ""
+        return f"package {len(self.seen)}{of}"
+
+    def _unpacked(self) -> int:
+        return sum(1 for _ in self.venv.glob("lib/*/site-packages/*.dist-info"))
 
     def draw(self) -> None:
         if self.unpacking:
-            done = max(len(self._unpacked()) - self.before, 0)
+            done = max(self._unpacked() - self.before, 0)
             self.text = f"unpacking: {min(done, self.unpacking)} of {self.unpacking} packages"
         shown = f"{_clock(self.begun)}  {self.text}"
         if sys.stdout.isatty():

@@ -243,4 +243,4 @@ def test_a_terminal_shows_the_package_in_hand_in_one_line(tmp_path: Path, constr
             pass
     os.close(reader)
     assert process.returncode == 0
-    assert re.search(r"\r0:0\d  package 1: downloading numpy 2.5.1 \(16.6 MB\)\x1b\[K", shown.decode())
+    assert re.search(r"\r0:0\d  package 1 of about 2: downloading numpy 2.5.1 \(16.6 MB\)\x1b\[K", shown.decode())
