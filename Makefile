@@ -37,7 +37,7 @@ lint: setup
 
 # The pages of docs/ as a site that opens without a server: site/index.html.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open site/index.html in a browser."
 
 # The parameters of the shipped models, which `ls` and `show` print without building them.
