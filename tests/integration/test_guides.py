@@ -269,8 +269,8 @@ def test_compare_two_models(checkout: Path) -> None:
     ran, compared, sides = follow(blocks("compare-two-models.md"), checkout)
     assert "**Accuracy beside speed - 2 models, 2 variants, pretrained weights**" in ran
     assert "**Speed - lstm to conformer**" in compared
-    for text in (compared, sides):
-        assert "These are different models: ./recipes/models/lstm-commands" in text
+    assert "These are different models: ./recipes/models/lstm-commands, then" in compared
+    assert "These are different models: ./recipes/models/conformer-commands, then" in sides
 
 
 def guides() -> list[str]:
