@@ -72,7 +72,7 @@ def recipe_reference() -> str:
             optional = "" if name in whole["required"] else " Optional."
             what = section["description"].rstrip(".")
             parts.append(f"\n## {_heading(name, prop)}\n\n{what}.{optional}\n\n{_table(whole, section)}")
-    return "\n".join(parts) + END
+    return "\n".join(parts) + "\n" + END
 
 
 def _plain_keys(whole: dict[str, Any]) -> list[str]:
