@@ -410,6 +410,27 @@ class Breakdown(Record):
     notes: list[str] = Field(default_factory=list)
 
 
+class KernelTime(Record):
+    """One kernel in a trace."""
+
+    name: str  # shortened
+    calls: int
+    total_s: float
+    share: float  # of the time of all kernels
+
+
+class GpuUse(Record):
+    """What the GPU did in the trace of a cell: shares of a call under the profiler, synchronisation included."""
+
+    utilisation: float | None = None  # a kernel runs
+    idle: float  # no kernel, copy or fill
+    copying: float  # a copy, and no kernel
+    launch_bound: bool
+    copies_s: float  # of all copies in the trace, hidden behind kernels or not
+    kernels: list[KernelTime] = Field(default_factory=list)  # the first few, most time first
+    advice: list[str] = Field(default_factory=list)
+
+
 class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
@@ -438,6 +459,7 @@ class CellResult(Record):
     breakdown: Breakdown | None = None
     breakdown_reason: str | None = None
     trace: InnerPath | None = None
+    gpu: GpuUse | None = None  # where there is a trace, made on a GPU
     trace_reason: str | None = None
     figures: dict[str, dict[str, float]] = Field(default_factory=dict)  # of further passes, by name
     figures_reasons: dict[str, str] = Field(default_factory=dict)  # why a further pass has none
