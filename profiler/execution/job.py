@@ -83,13 +83,15 @@ def run_job(
 def _do_passes(
     job: CellJob, model: Model, speech: Speech, emit: Emit, receive: Receive, step: TrainingStep | None
 ) -> None:
+    device = Device(job.device)
+    device.start_clean()
     batches = [speech.batch(job.seconds, job.batch_size, job.seed + number, job.padding) for number in range(INPUTS)]
     work = Work(
         model=model,
         step=step,
         inputs=[step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches],
         seconds_of_audio=batches[0].seconds_of_audio,
-        device=Device(job.device),
+        device=device,
         size=job.size,
         seed=job.seed,
         trace=job.trace,

@@ -157,6 +157,7 @@ class Worker:
             conversion=conversion,
             training=describe(self.step) if self.step else None,
             versions=versions(),
+            flags=device.flags(),
             notes=self.model.notes,
         )
 

@@ -173,6 +173,7 @@ class Model(Record):
     operations: ModelOperations = Field(default_factory=ModelOperations)
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
+    flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
     notes: list[str] = Field(default_factory=list)
 
 
@@ -218,6 +219,7 @@ class PeakMemory(Record):
     process: int | None = None
     above_baseline: int | None = None
     device: int | None = None
+    device_reserved: int | None = None  # what torch's allocator took from the device
 
 
 class ChunkLatency(Record):
@@ -687,6 +689,12 @@ class Gpu(Record):
     memory: str | None = None
     uuid: str | None = None
     processes: int = 0  # of others
+    clock: str | None = None  # of its SMs, at the start of the run
+    highest_clock: str | None = None
+    power_limit: str | None = None
+    temperature: str | None = None
+    throttle_reasons: str | None = None  # bits, as nvidia-smi gives them
+    mig: str | None = None  # whether it is cut into several
 
 
 class Commit(Record):
