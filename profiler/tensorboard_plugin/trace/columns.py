@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import numpy as np
@@ -84,7 +84,8 @@ class Columns:
         return np.flatnonzero(np.isin(self.category, numbers))
 
     def track_of(self, places: Any) -> Ints:
-        return self.row_track[np.searchsorted(self.rows, places, "right") - 1]
+        tracks: Ints = self.row_track[np.searchsorted(self.rows, places, "right") - 1]
+        return tracks
 
     def device_of(self, places: Any) -> Ints:
         return np.array(self.track_device, np.int32)[self.track_of(places)]
@@ -152,8 +153,8 @@ class _Collected:
         args = event.args
         track = self.tracks[event.pid, event.tid, category in MARKS]
         if category in ON_DEVICE or category in MARKS:
-            named = args.device if args is not None else None
-            self.devices.setdefault(track, next((one for one in (named, event.pid) if _is_number(one)), 0))
+            named: Any = args.device if args is not None else None
+            self.devices.setdefault(track, named if _is_number(named) else event.pid if _is_number(event.pid) else 0)
         self.start.append(ts)
         self.duration.append(max(0.0, duration))
         self.name.append(self.names[_cut(event.name)])
@@ -195,7 +196,7 @@ class _Collected:
             self.about |= _said(args.about)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return type(value) is int and abs(value) < 1 << 31
 
 

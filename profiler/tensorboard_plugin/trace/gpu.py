@@ -43,6 +43,7 @@ MICRO = 1e-6
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "operator", "other")
 BUSY = ROLES[:4]  # the device does something
 SHORT = 1000.0  # microseconds: a longer pause is not one between two launches
+MOST_STEPS = 5000  # of a recording: the first ones; and as many kernels, those that take most time
 COMPLETE = 0.8  # of what the step before it launched: the last step of a recording is often cut off
 # What torch runs on tensor cores where the type of its numbers allows it.
 ELIGIBLE = ("conv", "matmul", "linear", "mm", "lstm", "gru", "rnn", "attention")
@@ -113,24 +114,28 @@ def steps(columns: Columns, ran: Activity) -> list[Step]:
         if not len(work):
             return []
         names, spans = [WHOLE], [(float(columns.start[work].min()), float(_ends(columns, work).max()))]
+    names, spans = names[:MOST_STEPS], spans[:MOST_STEPS]
     launched, calls = ran.place[ran.launched], ran.launch[ran.launched]
     begins, ends = columns.start[launched], _ends(columns, launched)
-    call_begins, call_ends = columns.start[calls], _ends(columns, calls)
-    within = [(call_begins >= begin) & (call_ends <= end) for begin, end in spans]
-    if not any(mask.any() for mask in within):
+    step_begins, step_ends = (np.array(edge) for edge in zip(*spans, strict=True))
+    of = np.searchsorted(step_begins, columns.start[calls], "right") - 1  # the step that each was launched in
+    of[(of >= 0) & (_ends(columns, calls) > step_ends[of])] = -1
+    if not (of >= 0).any():
         return _with_parts(columns, ran, [Step(name, *span) for name, span in zip(names, spans, strict=True)])
     before = spans[0][0]
-    if within[0].any():
+    if (of == 0).any():
         unmatched = np.ones(len(ran.place), bool)
-        unmatched[np.flatnonzero(ran.launched)[np.logical_or.reduce(within)]] = False
+        unmatched[np.flatnonzero(ran.launched)[of >= 0]] = False
         earlier = _ends(columns, ran.place[unmatched])
-        before = max([before, *earlier[earlier < begins[within[0]].min()].tolist()])
+        before = max([before, *earlier[earlier < begins[of == 0].min()].tolist()])
+    done = np.full(len(spans), -np.inf)
+    np.maximum.at(done, of[of >= 0], ends[of >= 0])
     found = []
-    for name, (begin, end), mask in zip(names, spans, within, strict=True):
+    for name, (begin, end), last in zip(names, spans, done.tolist(), strict=True):
         first = max(before, begin)
-        before = max(end, first, float(ends[mask].max()) if mask.any() else first)
+        before = max(end, first, last)
         found.append(Step(name, first, before))
-    return _with_parts(columns, ran, found[: _whole([int(mask.sum()) for mask in within])])
+    return _with_parts(columns, ran, found[: _whole(np.bincount(of[of >= 0], minlength=len(spans)).tolist())])
 
 
 def _whole(launches: list[int]) -> int:
@@ -168,12 +173,14 @@ def _with_parts(columns: Columns, ran: Activity, found: list[Step]) -> list[Step
         if len(begins):
             at = np.searchsorted(begins, middle) - 1
             role[(at >= 0) & (ends[at] > middle)] = number
-    parted = []
-    for step in found:
-        inside = (middle > step.begin) & (middle < step.end)
-        sums = np.bincount(role[inside], length[inside], minlength=len(ROLES))
-        parted.append(Step(step.name, step.begin, step.end, dict(zip(ROLES, sums.tolist(), strict=True))))
-    return parted
+    starts, stops = (np.array([getattr(step, edge) for step in found]) for edge in ("begin", "end"))
+    of = np.searchsorted(starts, middle, "right") - 1
+    inside = (of >= 0) & (middle < stops[of])
+    sums = np.bincount(of[inside] * len(ROLES) + role[inside], length[inside], minlength=len(found) * len(ROLES))
+    return [
+        Step(step.name, step.begin, step.end, dict(zip(ROLES, parts, strict=True)))
+        for step, parts in zip(found, sums.reshape(len(found), len(ROLES)).tolist(), strict=True)
+    ]
 
 
 def _edges(found: list[Step]) -> Floats:
@@ -210,22 +217,22 @@ class Launchers:
     place: Places
     parent: Ints  # the number of the span around each; -1: none
     of: Ints  # for each of Activity the number of the innermost span that launched it; -1: none
-    depth: Ints
 
     def device_time(self, columns: Columns, ran: Activity) -> tuple[Floats, Floats]:
         """Of what each launched itself, and with what was launched inside of it."""
         known = self.of >= 0
-        own = np.bincount(self.of[known], columns.duration[ran.place[known]], minlength=len(self.place))
-        total = own.copy()
-        for depth in range(int(self.depth.max(initial=0)), 0, -1):
-            inner = np.flatnonzero(self.depth == depth)
-            np.add.at(total, self.parent[inner], total[inner])
-        return own, total
+        weights = columns.duration[ran.place[known]]
+        own = np.asarray(np.bincount(self.of[known], weights, minlength=len(self.place)), np.float64)
+        total, parent = own.tolist(), self.parent.tolist()
+        for place in range(len(total) - 1, -1, -1):  # what is inside comes after what is around it
+            if parent[place] >= 0:
+                total[parent[place]] += total[place]
+        return own, np.array(total, np.float64)
 
 
-def around(track: Ints, start: Floats, duration: Floats) -> tuple[Ints, Ints]:
-    """Spans in order of track and start -> how deep each lies, and the place of the span around it (-1: none)."""
-    depths, parents = array("i"), array("i")
+def around(track: Ints, start: Floats, duration: Floats) -> Ints:
+    """Spans in order of track and start -> the place of the span around each (-1: none)."""
+    parents = array("i")
     open_: list[tuple[float, int]] = []
     last = -1
     for place, (on, begin, length) in enumerate(zip(track.tolist(), start.tolist(), duration.tolist(), strict=True)):
@@ -234,10 +241,9 @@ def around(track: Ints, start: Floats, duration: Floats) -> tuple[Ints, Ints]:
             last = on
         while open_ and open_[-1][0] <= begin + TOUCHING:
             open_.pop()
-        depths.append(len(open_))
         parents.append(open_[-1][1] if open_ else -1)
         open_.append((begin + length, place))
-    return np.array(depths, np.int32), np.array(parents, np.int32)
+    return np.array(parents, np.int32)
 
 
 def launchers(columns: Columns, ran: Activity, places: Places, among_all: bool = False) -> Launchers:
@@ -250,21 +256,21 @@ def launchers(columns: Columns, ran: Activity, places: Places, among_all: bool =
     track, start = columns.track_of(everything), columns.start[everything]
     duration = np.where(is_call, 0.0, columns.duration[everything])  # a call is where it began
 
-    def nested(track: Ints) -> tuple[Places, Ints, Ints]:
+    def nested(track: Ints) -> tuple[Places, Ints]:
         order = np.lexsort((is_call, -duration, start, track))
-        return order, *around(track[order], start[order], duration[order])
+        return order, around(track[order], start[order], duration[order])
 
-    order, depth, parent = nested(track)
+    order, parent = nested(track)
     alone = order[is_call[order] & (parent < 0)]
     if among_all and len(places) and len(alone):
         track[alone] = np.argmax(np.bincount(columns.track_of(places)))
-        order, depth, parent = nested(track)
+        order, parent = nested(track)
     spans, called = np.flatnonzero(~is_call[order]), np.flatnonzero(is_call[order])
     number = np.full(len(order) + 1, -1, np.int32)  # the last one stands for -1
     number[spans] = np.arange(len(spans))
     of = np.full(len(ran.place), -1, np.int32)
     of[launched[order[called] - len(places)]] = number[parent[called]]
-    return Launchers(everything[order[spans]], number[parent[spans]], of, depth[spans])
+    return Launchers(everything[order[spans]], number[parent[spans]], of)
 
 
 def _setting(columns: Columns, places: Places, key: str) -> Floats:
@@ -339,9 +345,11 @@ def kernel_rows(columns: Columns, ran: Activity) -> list[dict[str, Any]]:
     found = launchers(columns, ran, columns.of(OPERATOR))
     operator = dict(zip(ran.place.tolist(), found.of.tolist(), strict=True))
     whole = float(duration.sum()) or 1.0
+    sorted_by_name = np.argsort(of, kind="stable")
+    bounds = np.searchsorted(of[sorted_by_name], np.arange(len(names) + 1))
     rows = []
-    for number in np.argsort(-total, kind="stable").tolist():
-        mine = np.flatnonzero(of == number)
+    for number in np.argsort(-total, kind="stable")[:MOST_STEPS].tolist():
+        mine = sorted_by_name[bounds[number] : bounds[number + 1]]
         longest = int(kernels[mine[np.argmax(duration[mine])]])
         by = operator[longest]
         name = columns.names[names[number]]
@@ -367,12 +375,18 @@ def kernel_rows(columns: Columns, ran: Activity) -> list[dict[str, Any]]:
 def copy_rows(columns: Columns, ran: Activity) -> list[dict[str, Any]]:
     """Copies and fills by kind, with bytes and rate where the trace has them."""
     moved = ran.place[np.isin(columns.category[ran.place], _number(columns, COPY) + _number(columns, FILL))]
-    sizes, rows = _setting(columns, moved, "bytes"), []
-    for name in np.unique(columns.name[moved]).tolist():
-        mine = columns.name[moved] == name
-        seconds, size = float(columns.duration[moved][mine].sum()) * MICRO, float(np.nansum(sizes[mine]))
-        rows.append({"name": columns.names[name], "calls": int(mine.sum()), "total_s": seconds, "bytes": size or None})
-    return sorted(rows, key=lambda row: -row["total_s"])
+    names, of = np.unique(columns.name[moved], return_inverse=True)
+    calls, seconds = np.bincount(of, minlength=0), np.bincount(of, columns.duration[moved]) * MICRO
+    sizes = np.bincount(of, np.nan_to_num(_setting(columns, moved, "bytes")))
+    return [
+        {
+            "name": columns.names[names[one]],
+            "calls": int(calls[one]),
+            "total_s": float(seconds[one]),
+            "bytes": float(sizes[one]) or None,
+        }
+        for one in np.argsort(-seconds, kind="stable")[:MOST_STEPS].tolist()
+    ]
 
 
 def waiting_for_launches(columns: Columns, ran: Activity, found: list[Step]) -> float | None:

@@ -7,11 +7,13 @@ than what is around it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from profiler.tensorboard_plugin.trace.columns import ANNOTATION, OPERATOR, Columns, nest
+from profiler.tensorboard_plugin.trace.columns import ANNOTATION, OPERATOR, Columns, Ints, nest
 from profiler.tensorboard_plugin.trace.gpu import MICRO, activity, launchers
 
 
@@ -44,13 +46,14 @@ def rows_from_trace(columns: Columns, by: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _outermost(name: Any, parent: Any) -> Any:
-    """Whether none of the spans around one has its name."""
-    outer = np.ones(len(name), bool)
-    waiting = np.flatnonzero(parent >= 0)
-    around = parent[waiting]
-    while len(waiting):
-        outer[waiting[name[around] == name[waiting]]] = False
-        around = parent[around]
-        waiting, around = waiting[around >= 0], around[around >= 0]
-    return outer
+def _outermost(name: Ints, parent: Ints) -> NDArray[np.bool_]:
+    """Whether none of the spans around one has its name. Spans come in the order in which they nest."""
+    names, outer, open_ = name.tolist(), [], list[int]()
+    within: Counter[int] = Counter()
+    for place, around in enumerate(parent.tolist()):
+        while open_ and open_[-1] != around:
+            within[names[open_.pop()]] -= 1
+        outer.append(within[names[place]] == 0)
+        open_.append(place)
+        within[names[place]] += 1
+    return np.array(outer, bool)

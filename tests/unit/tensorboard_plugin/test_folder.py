@@ -132,7 +132,12 @@ def test_traces_are_found_whatever_their_name(logs: Path, monkeypatch: pytest.Mo
     (job / "out.json").symlink_to(write(logs.parent / "elsewhere" / "t.json"))
     looked: list[str] = []
     original = vars(listing)["looks_like_trace"]
-    monkeypatch.setattr(listing, "looks_like_trace", lambda path: looked.append(path.name) or original(path))
+
+    def noting(path: Path) -> bool:
+        looked.append(path.name)
+        return bool(original(path))
+
+    monkeypatch.setattr(listing, "looks_like_trace", noting)
     folder = LogFolder(logs)
     assert ("job", "traces") in names(folder)
     assert folder.traces(folder.run("job")) == ["bare", "profile.gz", "trace_rank0.json"]

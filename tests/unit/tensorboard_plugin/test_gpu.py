@@ -226,3 +226,20 @@ def test_memory_of_each_device_and_none_below_zero_where_totals_are_missing(tmp_
         del event["args"]["Total Allocated"]
     devices = memory_over_time(columns_of(tmp_path, events), 0, 10, 100)["devices"]
     assert {name: one["bytes"] for name, one in devices.items()} == {"CPU": [10], "CUDA 0": [0, 100]}
+
+
+def test_very_many_steps_kernels_and_levels_are_read_in_one_go(tmp_path: Path) -> None:
+    """Traces may come from anybody: what would take the square of their length does not end."""
+    number = 20_000
+    events = [span(f"aten::{place}", place, 2 * (number - place), tid=3) for place in range(number)]
+    for place in range(number):
+        events += [
+            span(f"ProfilerStep#{place}", 10 * place, 10, cat="user_annotation"),
+            span("launch", 10 * place + 1, 1, cat="cuda_runtime", correlation=place + 1),
+            on_gpu(f"kernel{place}", 10 * place + 3, 3, correlation=place + 1, grid=[place, 1, 1]),
+        ]
+    columns = columns_of(tmp_path, events)
+    found = gpu.overview(columns)
+    assert found is not None
+    assert len(found["steps"]) == len(gpu.kernel_rows(columns, gpu.activity(columns))) == gpu.MOST_STEPS
+    assert len(rows_from_trace(columns, "operator")) == len(rows_from_trace(columns, "label")) == number
