@@ -91,9 +91,11 @@ def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> Pea
     """Both calls of the pass."""
     device.reset_peak()
     process, above = process_peak(run, value)
-    on_device = device.peak_bytes()
+    on_device, reserved = device.peak_bytes(), device.peak_reserved_bytes()
     tensors = tensor_peak(run, value) if device.kind == "cpu" else None
-    return PeakMemory(tensors=tensors, process=process, above_baseline=above, device=on_device)
+    return PeakMemory(
+        tensors=tensors, process=process, above_baseline=above, device=on_device, device_reserved=reserved
+    )
 
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
