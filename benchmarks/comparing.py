@@ -23,7 +23,7 @@ from benchmarks.coverage import new_figure
 from benchmarks.series import OLD, ROOT, SLOW_AT, read_series
 from profiler import compare, load_run
 from profiler.conditions.floor import ASSUMED
-from profiler.recipe.worktree import worktree
+from profiler.git import worktree
 from profiler.report.table import Table
 
 # Also run by the earlier revision: prints [[slower than A?, seconds of the cell, verdict], ...] of all pairs.

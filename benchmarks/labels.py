@@ -57,8 +57,7 @@ def compare(
     from torch.nn.modules import module as hooks
 
     from profiler.measure.breakdown.labels import LabelledCall
-    from profiler.measure.breakdown.timed import labelled_call, time_parts
-    from profiler.measure.breakdown.watch import BackwardTally
+    from profiler.measure.breakdown.watch import BackwardTally, labelled_call, time_parts
     from profiler.training.step import begin_training
 
     torch.set_num_threads(threads)

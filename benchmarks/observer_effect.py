@@ -23,8 +23,7 @@ from profiler.audio import Speech
 from profiler.device import Device
 from profiler.measure.latency import RoundSize, time_calls
 from profiler.models.load import load_model
-from profiler.models.model import Model, ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import Model, ModelRequest, model_request
 from profiler.recipe.load import load_recipe
 from profiler.report.table import Table
 from profiler.results.statistics import median_interval

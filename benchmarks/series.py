@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.environment import cpu_name
-from profiler.recipe.worktree import worktree
+from profiler.git import worktree
 from profiler.results.statistics import cut
 
 ROOT = Path(__file__).resolve().parents[1]

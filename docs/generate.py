@@ -26,25 +26,26 @@ COMMENT = re.compile(r"^    (\w+): .*?\s{2}# (.+)$", re.MULTILINE)
 HEAD = """# Recipe reference
 
 Made from `profiler/recipe/schema.py` by `docs/generate.py`; edit there. A recipe is YAML (HyperPyYAML: `!ref` works
-everywhere), and every key can be set for one run on the command line, as `section.key=value`. Keys without a default
-must be given. Paths are relative to the recipe.
+everywhere), and every key can be set for one run on the command line, as `section.key=value`, or as `key=value` where
+one section alone has it. Keys without a default must be given. Paths are relative to the recipe.
 
 ```sh
 python profile.py cp wav2vec2 my-model.yaml
 python profile.py show my-model.yaml --no-counts measure.rounds=1 profiling_dimensions.batch_sizes=[1,8]
 ```
 
-`show` prints every key with its value, defaults included, and all mistakes at once, with their lines.
+`show` prints the keys that differ from the defaults (`--all`: every key), and all mistakes at once, with their lines.
 """
 END = """
 ## A variant
 
 `variants` is a list; each entry has a name and says what it changes. A recipe without it has one, `float32`.
+Tables give the ratio of each to its `baseline`, or to the first variant.
 
 ```yaml
 variants:
   - name: float32
-  - {name: int8, quantize: dynamic}
+  - {name: int8, quantize: dynamic, baseline: float32}
   - {name: one-thread, threads: 1}
   - {name: greedy, set: {pretrained_model.overrides: {beam_size: 1}}}
 ```

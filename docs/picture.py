@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from profiler.report.closing import print_closing
 from profiler.report.plots import rtf
 from profiler.report.table import Table
 from profiler.report.tables import build_tables
@@ -21,7 +22,6 @@ from profiler.results.store import read_results
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 108
-SHOWN = ("Real-time factor", "Peak memory of the process")
 IN_README = ("Real-time factor", "Latency of one call", "Peak memory of the process")
 PLOT = "![Real-time factor over the length of the audio](docs/rtf.svg)"
 PLACE = re.compile(r"(<!-- the run: docs/picture.py puts tables here -->\n).*?(\n<!-- the run: end -->)", re.DOTALL)
@@ -31,14 +31,9 @@ def main() -> None:
     folder = find_run(sys.argv[1] if len(sys.argv) > 1 else "latest", Path("logs"))
     results = read_results(folder)
     built = build_tables(results)
-    tables = [table for table in built if table.title.startswith(SHOWN)]
-    console = Console(record=True, width=WIDTH, file=io.StringIO())
-    console.print(f"$ python profile.py recipes/{folder.parent.name}.yaml\n", style="bold", highlight=False)
-    for table in tables:
-        console.print(table.markdown().replace("**", ""), markup=False, highlight=False)
-        console.print()
-    place = f"logs/{folder.parent.name}/{folder.name}/results.json"
-    console.print(f"Results: {place}", markup=False, highlight=False)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+    console.print(f"$ python profile.py recipes/{folder.parent.name}.yaml\n", style="bold")
+    print_closing(results, Path("logs") / folder.parent.name / folder.name, console)
     picture = console.export_svg(title="speech-profiler")
     # The picture names fonts on the web; a reader's own monospaced one will do, and needs no connection.
     picture = re.sub(r"@font-face {.*?}\n", "", picture, flags=re.S).replace("Fira Code", "DejaVu Sans Mono")

@@ -64,7 +64,7 @@ class LoadedRun:
     def frame(self) -> pandas.DataFrame:
         """One row per cell, as a pandas DataFrame with units in the names of columns (needs the extra `pandas`)."""
         from profiler.report.rows import cell_rows, columns
-        from profiler.results.data_frame import data_frame
+        from profiler.results import data_frame
 
         return data_frame(cell_rows(self.results), columns(self.results))
 
@@ -207,7 +207,7 @@ def run_recipe(
         execution = AbExecution(loaded, options, display, question) if question else Execution(loaded, options, display)
         interrupted = False
         try:
-            with _stopping(execution.workers) if signals else _nothing():
+            with _stopping(execution.workers) if signals else contextlib.nullcontext():
                 results = execution.execute()
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
@@ -239,9 +239,4 @@ def _stopping(workers: Workers) -> Iterator[None]:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, stop)
-    yield
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
     yield

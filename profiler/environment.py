@@ -10,11 +10,13 @@ import functools
 import importlib.metadata
 import os
 import platform
+import re
 import resource
-import shutil
 import socket
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -36,7 +38,7 @@ FIXED = {
     "PYTHONUNBUFFERED": "1",
 }
 # Set by the user these change figures; they are passed on as they are and recorded.
-RECORDED = (
+RECORDED = [
     "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
     "MALLOC_MMAP_THRESHOLD_",
@@ -50,6 +52,10 @@ RECORDED = (
     "OMP_WAIT_POLICY",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
     "PYTORCH_CUDA_ALLOC_CONF",
+]
+MEMORY_FILES = (  # of a cgroup of version 2, and of version 1
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 LIBRARIES = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "espnet")
 
@@ -75,18 +81,21 @@ def read_environment() -> Environment:
 
 def read_state() -> MachineState:
     """What changes while a run goes on."""
+    frequency = psutil.cpu_freq()
+    sensors: Mapping[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
+    temperatures = [found.current for readings in sensors.values() for found in readings if found.current]
     return MachineState(
         load=os.getloadavg(),
-        governor=_read(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        frequency_mhz=_frequency(),
-        temperature_c=_temperature(),
+        governor=read_text(SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        frequency_mhz=round(frequency.current, 1) if frequency and frequency.current else None,
+        temperature_c=max(temperatures, default=None),
         steal_s=getattr(psutil.cpu_times(), "steal", None),
     )
 
 
 def cpu_name() -> str | None:
     facts: dict[str, str] = {}
-    for line in (_read(PROC / "cpuinfo") or "").splitlines():
+    for line in (read_text(PROC / "cpuinfo") or "").splitlines():
         name, _, value = line.partition(":")
         facts.setdefault(name.strip().lower(), value.strip())
     # ARM boards name the board or the chip, not the processor.
@@ -95,80 +104,63 @@ def cpu_name() -> str | None:
 
 def available_memory() -> int:
     """Bytes a new process could take now: what the kernel calls available, within cgroup and process limits."""
-    found = [psutil.virtual_memory().available]
     cgroup = _cgroup_room()
-    if cgroup is not None:
-        found.append(cgroup[1])
-    process = _process_limit()
-    if process is not None:
-        found.append(process)  # it holds for each process alone, and a cell has one of its own
-    return int(max(0, min(found)))
+    # The limit of a process holds for each process alone, and a cell has one of its own.
+    rooms = (psutil.virtual_memory().available, cgroup[1] if cgroup else None, _process_limit())
+    return int(max(0, min(room for room in rooms if room is not None)))
 
 
 def memory_limit() -> int | None:
     """The tightest limit below the machine's memory: cgroup or address space; None where there is none."""
     cgroup = _cgroup_room()
     limits = [value for value in (cgroup[0] if cgroup else None, _process_limit()) if value is not None]
-    smaller = [value for value in limits if value < psutil.virtual_memory().total]
-    return min(smaller) if smaller else None
+    return min((value for value in limits if value < psutil.virtual_memory().total), default=None)
 
 
 def _process_limit() -> int | None:
     soft = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    finite = [value for value in soft if value != resource.RLIM_INFINITY]
-    return min(finite) if finite else None
+    return min((value for value in soft if value != resource.RLIM_INFINITY), default=None)
 
 
 def _cgroup_room() -> tuple[int, int] | None:
-    """(limit, room left) of the tightest memory cgroup over this process; version 2 or 1. None without a limit."""
-    for line in (_read(PROC / "self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "" and (SYS / "fs/cgroup/cgroup.controllers").exists():
-            root, limit_name, usage_name, cache_name = (
-                SYS / "fs/cgroup",
-                "memory.max",
-                "memory.current",
-                "inactive_file",
-            )
-        elif "memory" in controllers.split(","):
-            root, limit_name, usage_name = SYS / "fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-            cache_name = "total_inactive_file"
-        else:
-            continue
-        folder = root / path.lstrip("/")
-        rooms = []
-        for place in (folder, *folder.parents):
-            limit, usage = _number(place / limit_name), _number(place / usage_name)
-            if limit is not None:
+    """(limit, room left) of the tightest memory cgroup over this process; None without a limit."""
+    rooms = []
+    for place in cgroups("memory", PROC, SYS):
+        for limit_file, usage_file, cache in MEMORY_FILES:
+            if (limit := _number(place / limit_file)) is not None:
                 # File cache that nobody reads counts as used, but the kernel gives it up when asked.
-                reclaimable = _stat(place / "memory.stat", cache_name)
-                rooms.append((limit, limit - max(0, (usage or 0) - reclaimable)))
-            if place == root:
-                break
-        if rooms:
-            return min(limit for limit, _ in rooms), min(room for _, room in rooms)
-    return None
+                used = (_number(place / usage_file) or 0) - _stat(place / "memory.stat", cache)
+                rooms.append((limit, limit - max(0, used)))
+    return (min(limit for limit, _ in rooms), min(room for _, room in rooms)) if rooms else None
+
+
+def cgroups(controller: str, proc: Path, system: Path) -> Iterator[Path]:
+    """The folders of the cgroups over this process that have this controller, its own first; version 2 or 1."""
+    for line in (read_text(proc / "self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        root = system / "fs/cgroup"
+        if controllers:
+            if controller not in controllers.split(","):
+                continue
+            root = next((root / name for name in (controllers, controller) if (root / name).is_dir()), root)
+        folder = root / path.lstrip("/")
+        yield from (place for place in (folder, *folder.parents) if place.is_relative_to(root))
 
 
 def _number(path: Path) -> int | None:
-    text = _read(path)
+    text = read_text(path)
     return int(text) if text and text.isdigit() else None
 
 
 def _stat(path: Path, name: str) -> int:
-    for line in (_read(path) or "").splitlines():
-        if line.startswith(f"{name} "):
-            return int(line.split()[1])
-    return 0
+    found = re.search(rf"(?m)^{name} (\d+)", read_text(path) or "")
+    return int(found[1]) if found else 0
 
 
 def throttle_counts() -> int:
     """How often the kernel or the processor held this process back so far; only differences mean something."""
-    count = 0
-    for line in (_read(SYS / "fs/cgroup/cpu.stat") or _read(SYS / "fs/cgroup/cpu/cpu.stat") or "").splitlines():
-        if line.startswith("nr_throttled "):
-            count += int(line.split()[1])
-    return count + sum(int(_read(file) or 0) for file in _throttle_files(SYS))
+    by_limit = [_stat(SYS / "fs/cgroup" / folder / "cpu.stat", "nr_throttled") for folder in ("", "cpu")]
+    return max(by_limit) + sum(int(read_text(file) or 0) for file in _throttle_files(SYS))
 
 
 @functools.cache
@@ -177,25 +169,8 @@ def _throttle_files(system: Path) -> list[Path]:
     return list((system / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"))
 
 
-def _frequency() -> float | None:
-    frequency = psutil.cpu_freq()
-    return round(frequency.current, 1) if frequency and frequency.current else None
-
-
-def _temperature() -> float | None:
-    readings = [
-        reading.current
-        for readings in getattr(psutil, "sensors_temperatures", dict)().values()
-        for reading in readings
-        if reading.current
-    ]
-    return max(readings) if readings else None
-
-
 def read_gpus() -> list[Gpu]:
     """NVIDIA GPUs, their driver and who else uses them, as nvidia-smi tells."""
-    if shutil.which("nvidia-smi") is None:
-        return []
     gpus = [
         Gpu(**dict(zip(("name", "driver", "memory", "uuid"), row, strict=False)))
         for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
@@ -234,9 +209,7 @@ def versions() -> dict[str, str]:
 
 def read_commit(folder: Path) -> Commit:
     """The project's commit and whether files differ from it; empty outside a checkout."""
-    if not (folder / ".git").exists():
-        return Commit()
-    return read_repository(folder) or Commit()
+    return (read_repository(folder) if (folder / ".git").exists() else None) or Commit()
 
 
 def read_repository(folder: Path) -> Commit | None:
@@ -255,7 +228,8 @@ def read_repository(folder: Path) -> Commit | None:
     return Commit(commit=commit, committed=committed, modified=bool(changed))
 
 
-def _read(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """What a file of the system says; None where it cannot be read."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):

@@ -5,6 +5,8 @@ A traceback is for our own mistakes; these are shown as their message alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LIST_AT_MOST = 12  # longer lists of what is known help nobody
 LONGEST_WORD = 100  # of what could be a name with a typing mistake
 
@@ -47,14 +49,20 @@ class Interrupted(ProfilerError):
     exit_code = 130
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
-    """' Did you mean `x`?' where something known is close, else the list of what is known; to follow a sentence."""
+def closest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """What is known and close to a word that may have a typing mistake; the closest first."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6) if len(word) <= LONGEST_WORD else []
-    if not close and len(word) <= LONGEST_WORD:
-        by_lower = {name.lower(): name for name in known}
-        close = [by_lower[name] for name in difflib.get_close_matches(word.lower(), list(by_lower), n=1)]
+    if len(word) > LONGEST_WORD:
+        return []
+    by_lower = {name.lower(): name for name in known}
+    return [by_lower[name] for name in difflib.get_close_matches(word.lower(), list(by_lower), n=most)]
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """' Did you mean `x`?' where something known is close, else the list of what is known; to follow a sentence."""
+    close = closest(word, known)
     if close:
         return f" Did you mean `{close[0]}`?"
-    return f" Known here: {', '.join(known[:LIST_AT_MOST])}." if known else ""
+    more = f" and {len(known) - LIST_AT_MOST} more" if len(known) > LIST_AT_MOST else ""
+    return f" Known here: {', '.join(known[:LIST_AT_MOST])}{more}." if known else ""

@@ -197,7 +197,7 @@ def _point(results: Results, value: float, half_width: float | None) -> HistoryP
         commit=results.environment.commit,
         value=value,
         half_width=half_width,
-        complete=results.run.status == "complete",
+        complete=results.run.is_finished,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from profiler.units import many
+
 RANDOM_DATA = "The input is random data, not speech: decoders may take other paths on it than on speech."
 RANDOM_ADDRESSES = (
     "Address space randomisation cannot be switched off here (containers may forbid it): equal sides may differ by "
@@ -25,7 +27,9 @@ RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and m
 
 # What a cell may have met, by kind, each with the figure that shows it. Of several cells the worst is said.
 DISTURBANCES: dict[str, Callable[[float], str]] = {
-    "too_few_rounds": lambda rounds: f"{rounds:.0f} round(s) give no 95 % CI; it takes 6 (measure.rounds).",
+    "too_few_rounds": lambda rounds: (
+        f"{many(round(rounds), 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."
+    ),
     "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
     "stretched": lambda ratio: (
         f"wall time grew up to {ratio:.1f} times while CPU time did not: other processes ran on the same CPUs."
@@ -37,7 +41,7 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
         "--threads 1 does not depend on it."
     ),
     "paused": lambda calls: (
-        f"{calls:.0f} call(s) were left out: the process was stopped, or the machine slept, in the middle of them."
+        f"{many(round(calls), 'call')} left out: the process was stopped, or the machine slept, in the middle of them."
     ),
     "slow_first_call": lambda ratio: (
         f"the first timed call took {ratio:.1f} times as long as the others: the warm-up is too short (measure.warmup)."
@@ -72,10 +76,13 @@ def worst(found: list[Mapping[str, float]]) -> dict[str, tuple[int, float]]:
     }
 
 
-def busy_at_start(load: float, cores: int) -> str:
+def busy_at_start(load: float, cores: int, threads: int | None) -> str:
+    said = f"The machine is busy (load {load:.1f} on {cores} cores): figures will be unstable"
+    if threads == 1:
+        return f"{said}."
     return (
-        f"The machine is busy (load {load:.1f} on {cores} cores): figures will be unstable, and with several threads "
-        "many times too slow, because threads spin while they wait for one another (--threads 1 does not)."
+        f"{said}, and with several threads many times too slow, because threads spin while they wait for one another "
+        "(--threads 1 does not)."
     )
 
 
@@ -92,7 +99,7 @@ def reference_drift(change: float) -> str:
 
 
 def gpu_shared(count: int) -> str:
-    return f"{count} other process(es) use the GPU: figures will be unstable."
+    return f"Other processes use the GPU ({count}): figures will be unstable."
 
 
 def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
@@ -104,4 +111,4 @@ def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
         return f"Stopped after {rounds} rounds: the time is spent (measure.budget); {wide}."
     if by == "decided":
         return f"Stopped after {rounds} rounds: every cell is decided."
-    return f"Stopped after {rounds} round(s), as asked (measure.rounds): too few for a 95 % CI."
+    return f"Stopped after {many(rounds, 'round')}, as asked (measure.rounds): too few for a 95 % CI."

@@ -94,8 +94,18 @@ def _forked(work: Callable[[], Any]) -> tuple[str, bytes]:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read_end)
-        _work_in_child(work, write_end)
+        try:
+            os.close(read_end)
+            die_with_parent()
+            try:
+                answer = GAVE + msgspec.msgpack.encode(work())
+            except Exception as error:
+                answer = FAILED + explain(error).encode(errors="replace")
+            with os.fdopen(write_end, "wb") as pipe:
+                pipe.write(answer)
+            os._exit(0)
+        finally:
+            os._exit(1)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         sent = pipe.read()
@@ -107,18 +117,3 @@ def _forked(work: Callable[[], Any]) -> tuple[str, bytes]:
         return "", sent[1:]
     why = f"killed by {signal.Signals(-ended).name}" if ended < 0 else f"exit status {ended}"
     return f"its process ended without an answer ({why})", b""
-
-
-def _work_in_child(work: Callable[[], Any], write_end: int) -> None:
-    status = 1
-    try:
-        die_with_parent()
-        try:
-            answer = GAVE + msgspec.msgpack.encode(work())
-        except Exception as error:
-            answer = FAILED + explain(error).encode(errors="replace")
-        with os.fdopen(write_end, "wb") as pipe:
-            pipe.write(answer)
-        status = 0
-    finally:
-        os._exit(status)

@@ -56,7 +56,7 @@ OTHER_ABI = 0x40000000  # numbers from here on are those of x32
 
 
 @dataclass(frozen=True)
-class Calls:
+class SystemCalls:
     """Numbers of system calls."""
 
     architecture: int
@@ -66,8 +66,8 @@ class Calls:
 
 
 CALLS = {
-    "x86_64": Calls(0xC000003E, 317, (109, 112), (41, 425)),
-    "aarch64": Calls(0xC00000B7, 277, (154, 157), (198, 425)),
+    "x86_64": SystemCalls(0xC000003E, 317, (109, 112), (41, 425)),
+    "aarch64": SystemCalls(0xC00000B7, 277, (154, 157), (198, 425)),
 }
 
 NO_NEW_PRIVILEGES, DROP_CAPABILITY = 38, 24  # prctl
@@ -128,7 +128,7 @@ def restrict(places: Places, network: bool) -> None:
         raise OSError(errno.EBUSY, "the sandbox cannot be made: Landlock would leave out threads that run already")
     _drop_capabilities()
     rules = {places.run: IN_RUN, places.temporary: IN_OWN, places.cache: IN_OWN}
-    rules |= dict.fromkeys(_devices(), WRITE_FILE | TRUNCATE | IOCTL_DEV)
+    rules |= {path: ON_FILES for name in DEVICES for path in Path("/dev").glob(name)}
     _landlock(rules | (dict.fromkeys(_downloads(), IN_OWN) if network else {}), network)
     calls = CALLS.get(platform.machine())
     if calls is not None:
@@ -153,11 +153,6 @@ def _downloads() -> Iterator[Path]:
             made = folder.expanduser()
             made.mkdir(parents=True, exist_ok=True)
             yield made
-
-
-def _devices() -> Iterator[Path]:
-    for name in DEVICES:
-        yield from Path("/dev").glob(name)
 
 
 def _landlock(rules: dict[Path, int], network: bool) -> None:
@@ -189,7 +184,7 @@ def _allow(ruleset: int, path: Path, allowed: int) -> None:
         os.close(place)
 
 
-def _refuse(calls: Calls, numbers: tuple[int, ...]) -> None:
+def _refuse(calls: SystemCalls, numbers: tuple[int, ...]) -> None:
     """System calls that fail from here on, in all threads.
 
     Without `socket` there is no new one of any kind: TCP, UDP, the unix sockets of Docker, D-Bus or an SSH agent.
@@ -215,18 +210,12 @@ def _drop_capabilities() -> None:
         if number not in KEPT:
             LIBC.prctl(DROP_CAPABILITY, number, 0, 0, 0)  # fails for who has none, and for numbers that do not exist
     wanted = sum(1 << number for number in KEPT)
-    _, permitted = _capabilities()
-    kept = permitted & wanted
-    halves = [half for part in (kept & 0xFFFFFFFF, kept >> 32) for half in (part, part, 0)]
-    _checked(LIBC.capset(struct.pack("Ii", CAPABILITIES, 0), struct.pack("6I", *halves)))
-
-
-def _capabilities() -> tuple[int, int]:
-    """(effective, permitted) of this process."""
     data = ctypes.create_string_buffer(24)
     _checked(LIBC.capget(struct.pack("Ii", CAPABILITIES, 0), data))
-    low, low_permitted, _, high, high_permitted, _ = struct.unpack("6I", data.raw)
-    return low | high << 32, low_permitted | high_permitted << 32
+    _, low, _, _, high, _ = struct.unpack("6I", data.raw)  # effective, permitted, inheritable
+    kept = (low | high << 32) & wanted
+    halves = [half for part in (kept & 0xFFFFFFFF, kept >> 32) for half in (part, part, 0)]
+    _checked(LIBC.capset(struct.pack("Ii", CAPABILITIES, 0), struct.pack("6I", *halves)))
 
 
 def _call(number: int, *arguments: object) -> int:

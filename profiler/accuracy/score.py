@@ -6,7 +6,7 @@ transcribed the same utterances are drawn together: their difference is known fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -156,11 +156,16 @@ def put_rates(record: Accuracy, found: Score | None, normalise: str, seed: int) 
     record.left_out += left_out(dict.fromkeys(found.empty, EMPTY))
 
 
-def put_differences(records: list[Accuracy], scores: dict[str, Score], seed: int) -> None:
-    """Each variant against the first that was scored, on the utterances that both transcribed."""
+def put_differences(
+    records: list[Accuracy], scores: dict[str, Score], baselines: Mapping[str, str | None], seed: int
+) -> None:
+    """Each variant against its baseline, or the first that was scored, on the utterances that both transcribed."""
     scored = [record for record in records if record.variant in scores]
-    for record in scored[1:]:
-        record.difference = difference(scored[0].variant, scores[scored[0].variant], scores[record.variant], seed)
+    for record in scored:
+        named = baselines.get(record.variant)
+        base = named if named in scores else scored[0].variant
+        if base != record.variant:
+            record.difference = difference(base, scores[base], scores[record.variant], seed)
 
 
 def left_out(reasons: dict[str, str]) -> list[LeftOut]:
@@ -185,7 +190,7 @@ def rescore(results: Results, folder: Path, normalise: str | None) -> None:
         put_rates(record, found, chosen, seed)
         if found:
             scores[record.variant] = found
-    put_differences(kept, scores, kept[0].bootstrap.seed)
+    put_differences(kept, scores, {model.variant: model.baseline for model in results.models}, kept[0].bootstrap.seed)
 
 
 def _why_nothing(results: Results) -> str:

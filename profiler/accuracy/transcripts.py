@@ -52,20 +52,16 @@ def read(path: Path) -> dict[str, Transcript]:
     *lines, _ = text.split("\n")
     found: dict[str, Transcript] = {}
     for number, line in enumerate(lines, 1):
-        if line:
-            transcript = _parsed(line, path, number)
+        try:
+            transcript = msgspec.json.decode(line, type=Transcript) if line else None
+        except (msgspec.MsgspecError, RecursionError):
+            raise UserError(
+                f"{path}, line {number}: is damaged; expected a JSON object with id, reference, hypothesis, seconds "
+                "and latency_s. Was it edited, or copied only in part?"
+            ) from None
+        if transcript:
             found[transcript.id] = transcript
     return found
-
-
-def _parsed(line: str, path: Path, number: int) -> Transcript:
-    try:
-        return msgspec.json.decode(line, type=Transcript)
-    except (msgspec.MsgspecError, RecursionError):
-        raise UserError(
-            f"{path}, line {number}: is damaged; expected a JSON object with id, reference, hypothesis, seconds and "
-            "latency_s. Was it edited, or copied only in part?"
-        ) from None
 
 
 def _end_last_line(path: Path) -> None:

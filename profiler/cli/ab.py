@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from profiler.api import AB_SECONDS, ab
-from profiler.cli.compare import FORMATS, SLOWER, UNCLEAR, choose_format, parse_percent, render, show
+from profiler.cli.compare import FORMATS, SLOWER, UNCLEAR, choose_format, parse_percent, show_comparison
 from profiler.cli.options import add_json, add_logdir, overrides
 from profiler.comparison.judge import THRESHOLD
 from profiler.errors import UserError
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         quiet=arguments.quiet,
         signals=True,
     )
-    show(render(found.comparison, style), arguments.output)
+    show_comparison(found.comparison, style, arguments.output)
     print(f"Run: {found.folder}   Report: {found.folder / 'report.html'}", file=sys.stderr)
     if found.comparison.regressions(0.0):
         return SLOWER

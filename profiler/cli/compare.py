@@ -1,5 +1,6 @@
 """Compare runs: is each cell faster, slower, the same or unclear? What else changed? The first run is the baseline.
 
+  profile.py compare latest                          the latest run with the one before it of the same recipe
   profile.py compare RUN RUN                         two runs of a recipe, or of two models, cell by cell
   profile.py compare RUN --variants float32 int8     two variants of one run, which took turns
   profile.py compare RUN RUN --fail-over 5%          exit status 3 when a cell got slower by more than 5 %
@@ -20,8 +21,10 @@ from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import CellComparison, Comparison
 from profiler.errors import StorageError, UserError
-from profiler.report.comparison import detectable_text
-from profiler.results.runs import open_as_much
+from profiler.report.comparison import detectable_text, terminal_parts
+from profiler.report.terminal import show
+from profiler.results.export.unpack import is_archive
+from profiler.results.runs import NAMES, find_run, open_as_much, run_before
 from profiler.results.store import write_atomically
 from profiler.results.types import Results
 from profiler.units import many
@@ -36,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a run's folder, its id, latest, a log folder (its latest run), or a FILE.zip; the baseline first",
+        help=f"{NAMES}, or a FILE.zip; the baseline first; one alone is compared with the run before it",
     )
     add_logdir(parser)
     parser.add_argument(
@@ -65,18 +68,26 @@ def run(arguments: argparse.Namespace) -> int:
     over = parse_percent("--fail-over", arguments.fail_over) if arguments.fail_over is not None else None
     style = choose_format(arguments)
     variants = tuple(arguments.variants) if arguments.variants else None
+    if len(arguments.runs) == 1 and variants is None:
+        arguments.runs = _with_the_one_before(arguments.runs[0], arguments.logdir)
     runs, problems = _read(arguments.runs, arguments.logdir)
     comparison = None
     if runs and (len(runs) > 1 or len(arguments.runs) == 1):
         comparison, unpaired = _compare(runs, variants, arguments.across_machines, threshold)
         problems += unpaired
     if comparison is not None:
-        show(render(comparison, style), arguments.output)
+        show_comparison(comparison, style, arguments.output)
         problems += _unjudged(comparison) if over is not None or arguments.strict else []
     if problems:
         raise UserError("\n".join(problems))
     assert comparison is not None
     return _exit_status(comparison, over, arguments.strict)
+
+
+def _with_the_one_before(name: str, logdir: Path) -> list[str]:
+    """A run alone is compared with the run before it of the same recipe."""
+    before = None if is_archive(Path(name)) else run_before(find_run(name, logdir))
+    return [name] if before is None else [str(before), name]
 
 
 def parse_percent(option: str, text: str) -> float:
@@ -159,7 +170,12 @@ def _unjudged(comparison: Comparison) -> list[str]:
     ]
 
 
-def show(text: str, output: Path | None) -> None:
+def show_comparison(comparison: Comparison, style: str, output: Path | None) -> None:
+    """In a terminal, fitted to its width; else as a text in one of the FORMATS, printed or written."""
+    if output is None and style == "terminal":
+        show(terminal_parts(comparison))
+        return
+    text = render(comparison, style)
     if output is None:
         print(text, end="")
         return

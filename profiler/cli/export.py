@@ -11,12 +11,12 @@ from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import UserError
-from profiler.results.runs import find_run
+from profiler.results.runs import NAMES, find_run
 from profiler.units import bytes_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run's folder, its id, or latest")
+    parser.add_argument("run", metavar="RUN", help=NAMES)
     parser.add_argument("file", metavar="FILE.zip", type=Path, help="where to write")
     add_logdir(parser)
     parser.add_argument("--with-names", action="store_true", help="keep paths, user and host names")

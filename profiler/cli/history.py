@@ -21,6 +21,7 @@ from profiler.history import HistoryQuery, Series, choose_cell, make_series, par
 from profiler.metrics import METRICS, find_metric
 from profiler.report.history import history_tables, history_title
 from profiler.report.stamp import digest, is_up_to_date, write_stamp
+from profiler.report.terminal import show
 from profiler.results.runs import runs_of
 
 MAIN = [metric.key for metric in METRICS.values() if not metric.detail]
@@ -56,15 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
     asked = replace(asked, cell=choose_cell(runs, asked))
     series, without = make_series(runs, asked)
     if not series:
-        reason = f"None of {len(runs)} run(s) has a figure `{metric.key}`; they were made without it."
+        reason = f"None of {len(runs)} runs has a figure `{metric.key}`; they were made without it."
         raise UserError("\n".join([reason, *problems]))
     title = history_title(arguments.recipe, asked)
     if arguments.json:
         print(json.dumps({"title": title, "series": [_plain(each) for each in series]}, indent=1))
     else:
-        print("\n\n".join(table.markdown() for table in history_tables(title, series, asked)))
+        show(history_tables(title, series, asked))
         if without:
-            print(f"\n{without} of {len(runs)} run(s) have no such figure and are left out.")
+            print(f"\n{without} of {len(runs)} runs have no such figure and are left out.")
     _draw(arguments, series, asked, title)
     if problems:
         raise UserError("\n".join(["Some runs could not be read and are left out:", *problems]))

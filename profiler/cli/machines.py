@@ -15,6 +15,7 @@ from pathlib import Path
 from profiler.cli.options import add_logdir
 from profiler.errors import StorageError, UserError
 from profiler.report.machines import KNOWN, SHOWN, machine_tables
+from profiler.report.terminal import show
 from profiler.results.runs import open_as_much
 from profiler.results.store import write_atomically
 
@@ -46,16 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
             problems.append(f"The run {results.run.id} is empty: it has no cell to show ({results.run.status}).")
     if runs:
         tables = machine_tables(runs, arguments.figure or SHOWN)
-        _show("\n\n".join(table.markdown() for table in tables) + "\n", arguments.output)
+        if arguments.output is None:
+            show(tables)
+        else:
+            _write("\n\n".join(table.markdown() for table in tables) + "\n", arguments.output)
     if problems:
         raise UserError("\n".join(problems))
     return 0
 
 
-def _show(text: str, output: Path | None) -> None:
-    if output is None:
-        print(text, end="")
-        return
+def _write(text: str, output: Path) -> None:
     try:
         write_atomically(output, text)
     except StorageError as error:

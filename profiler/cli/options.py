@@ -26,6 +26,10 @@ def add_json(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--json", action="store_true", help=f"print {what} as JSON")
 
 
+def add_full(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true", help="all tables in a terminal; a pipe gets them anyway")
+
+
 def overrides(given: list[str]) -> dict[str, Any]:
     """['a.b=1'] -> {'a.b': 1}; each key once."""
     from profiler.yaml_values import parse_override  # reads YAML, which most commands can do without

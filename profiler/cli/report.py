@@ -1,6 +1,7 @@
-"""Show the tables of a run again and rebuild its files from results.json: report.html, tables.md, results.csv, plots.
+"""Show the answer of a run again, or all its tables (--full), and rebuild its files from results.json: report.html,
+tables.md, results.csv, plots.
 
-Files that are up to date are left as they are.
+Files that are up to date are left as they are. In a pipe it prints all tables, as Markdown.
 RUN may also be a file that `profile.py export` wrote. Needs no model and no torch.
 """
 
@@ -13,13 +14,14 @@ import sys
 from pathlib import Path
 
 from profiler.accuracy.normalise import NORMALISATIONS
-from profiler.cli.options import add_json, add_logdir
+from profiler.cli.options import add_full, add_json, add_logdir
 from profiler.errors import StorageError, UserError
 from profiler.report.breakdown import BYS, KEYS, BreakdownQuery, By, breakdown_tables, plain_rows
-from profiler.results.damaged import read_as_much
+from profiler.report.terminal import show
+from profiler.results import LOGDIR
 from profiler.results.export.unpack import check_place, is_archive
-from profiler.results.runs import opened
-from profiler.results.store import ResultsFile
+from profiler.results.runs import NAMES, opened
+from profiler.results.store import ResultsFile, read_as_much
 from profiler.results.types import Results
 from profiler.units import parse_bytes
 
@@ -30,9 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         default="latest",
-        help="a run's folder, its id, latest, or an exported FILE.zip",
+        help=f"{NAMES}, or an exported FILE.zip (default: latest)",
     )
     add_logdir(parser)
+    add_full(parser)
     add_json(parser, "the results")
     breakdown = parser.add_argument_group(
         "where the time goes", "tables of these alone, of each variant's largest cell"
@@ -63,10 +66,6 @@ def check_size(text: str) -> None:
         raise UserError(f"--memory {text}: {error}.") from None
 
 
-def _tables(results: Results, folder: Path, asked: BreakdownQuery) -> str:
-    return "\n\n".join(table.markdown() for table in breakdown_tables(results, folder, asked))
-
-
 def run(arguments: argparse.Namespace) -> int:
     if arguments.memory is not None:
         check_size(arguments.memory)
@@ -92,16 +91,20 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
     if arguments.labels or arguments.by or arguments.sort or arguments.cell or arguments.unfolded:
         by: By = arguments.by or ("module" if arguments.unfolded else "label")
         asked = BreakdownQuery(arguments.labels, by, arguments.sort, arguments.cell, arguments.unfolded)
-        print(json.dumps(plain_rows(results, folder, asked)) if arguments.json else _tables(results, folder, asked))
+        if arguments.json:
+            print(json.dumps(plain_rows(results, folder, asked)))
+        else:
+            show(breakdown_tables(results, folder, asked))
         return True
     if arguments.json:
         print(json.dumps(results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
         return True
 
-    from profiler.report.markdown import render
+    from profiler.report.closing import show_run
 
-    print(render(results, arguments.memory), flush=True)
-    if results.run.status != "complete":
+    where = "" if arguments.logdir == LOGDIR else f" --logdir {arguments.logdir}"
+    short = show_run(results, output or folder, arguments.full, where, arguments.memory)
+    if not results.run.is_finished:
         print(f"This run is not complete ({results.run.status}); the tables show what was measured.", file=sys.stderr)
     if not any(cell.rtf is not None for cell in results.cells):
         print("This run has no cell with a figure; the tables say what is known.", file=sys.stderr)
@@ -124,5 +127,6 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
             file=sys.stderr,
         )
         return False
-    print(f"Report:  {output / 'report.html'}   Cells: {output / 'results.csv'}")
+    if not short:
+        print(f"Report:  {output / 'report.html'}   Cells: {output / 'results.csv'}")
     return True

@@ -1,4 +1,4 @@
-"""Run a recipe: measure every cell, print the tables, write results, traces and tables to the log folder."""
+"""Run a recipe: measure every cell, print the answer, write results, traces and tables to the log folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
+from profiler.cli.options import add_full, add_json, add_logdir, add_recipe, overrides
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
 from profiler.recipe.load import load_recipe
 from profiler.results import LOGDIR
-from profiler.results.runs import check_logdir, find_run, list_runs
+from profiler.results.runs import check_logdir, find_run
 from profiler.results.types import Results
 from profiler.shipped import recipe_path
 
@@ -23,9 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logdir(parser)
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps (default: cpu)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
-    parser.add_argument("--resume", metavar="RUN", help="measure what a run lacks: its folder, its id, or latest")
+    parser.add_argument("--resume", metavar="RUN", help="measure what a run of the recipe lacks, such as latest")
     add_json(parser, "the results")
-    parser.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+    add_full(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress, only the answer")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads is not None and arguments.threads < 1:
         raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust)
-    resume = _find_resumed(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
+    resume = find_run(arguments.resume, arguments.logdir, loaded.name) if arguments.resume else None
     check_logdir(arguments.logdir)
 
     from profiler.api import run_recipe
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(done.results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
     else:
-        _print_end(done.results, done.folder, arguments.logdir)
+        _print_end(done.results, done.folder, arguments)
     if done.problem is not None:
         raise done.problem
     if done.interrupted:
@@ -73,23 +74,14 @@ def _command(resume: str = "") -> str:
     return shlex.join(["profile.py", *given])
 
 
-def _find_resumed(name: str, logdir: Path, recipe: str) -> Path:
-    """`latest` means the latest run of this recipe."""
-    if name == "latest":
-        runs = list_runs(logdir, recipe)
-        if not runs:
-            raise UserError(f"There is no run of {recipe} in {logdir} to resume.")
-        return runs[-1]
-    return find_run(name, logdir)
-
-
-def _print_end(results: Results, folder: Path, logdir: Path) -> None:
-    from profiler.report.markdown import render
+def _print_end(results: Results, folder: Path, arguments: argparse.Namespace) -> None:
+    from profiler.report.closing import show_run
 
     print()
-    print(render(results))
+    where = "" if arguments.logdir == LOGDIR else f" --logdir {arguments.logdir}"
+    if show_run(results, folder, arguments.full, where):
+        return
     print(f"Results: {folder / 'results.json'}   Tables: {folder / 'tables.md'}")
     print(f"Report:  {folder / 'report.html'}   Cells: {folder / 'results.csv'}")
-    where = "" if logdir == LOGDIR else f" --logdir {logdir}"
     if any(cell.trace for cell in results.cells):
         print(f"Traces:  python profile.py tensorboard{where}")

@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 from profiler.dataset import shapes
-from profiler.dataset.checks import FRAMES_PER_SECOND, Entry, take
-from profiler.dataset.folder import AUDIO
+from profiler.dataset.checks import FRAMES_PER_SECOND, ManifestEntry, take
+from profiler.dataset.folders import AUDIO
 from profiler.dataset.items import DatasetError, Problem, Reading, Utterance
 from profiler.dataset.manifest import read_dataset
 from profiler.errors import UserError
@@ -76,7 +76,7 @@ def _read(sources: list[Path], kind: str) -> tuple[list[Utterance], list[Problem
     readings = [read_dataset(source, progress=_progress) for source in sources if source not in files]
     if files:
         alone = Reading(Path(), "files", progress=_progress)
-        readings.insert(0, take((Entry(str(file), audio=file) for file in files), alone, Path()))
+        readings.insert(0, take((ManifestEntry(str(file), audio=file) for file in files), alone, Path()))
     counts = Counter(utterance.id for reading in readings for utterance in reading.utterances)
     utterances: list[Utterance] = []
     problems: list[Problem] = []

@@ -1,8 +1,8 @@
-"""Check a recipe and show what it would do: the resolved keys, the cells, and how large the model is.
+"""Check a recipe and show what it would do: the cells, how large the model is, and the keys that are no defaults.
 
 Nothing is run. The parameters of shipped models are known; those of any other are counted by building the model without
 memory for its weights, which takes some seconds (leave it out with --no-counts; --counts counts a shipped one anew).
-Estimates come from the latest run of the same recipe.
+Estimates come from the latest run of the same recipe. --all shows every key, defaults included.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from profiler.measure.parameters import count_now, known_counts
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
-from profiler.results.types import Model
+from profiler.results.types import ModelResult
 from profiler.shipped import recipe_path
+
+AS_IT_IS = "as the recipe says"
 
 if TYPE_CHECKING:
     from profiler.dataset.plan import DatasetPlan
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser)
     add_logdir(parser)
     add_json(parser, "the resolved recipe, the cells and the models")
+    parser.add_argument("--all", action="store_true", help="every key with its value, defaults included")
     parser.add_argument(
         "--counts",
         action=argparse.BooleanOptionalAction,
@@ -51,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     _print(loaded, plan, models, arguments)
     if data:
-        print("\n".join([data.line(), *(f"- {note}" for note in data.notes)]), end="\n\n")
+        print("\n".join(["", data.line(), *(f"- {note}" for note in data.notes)]))
     return 0
 
 
@@ -74,10 +77,10 @@ def _cells(plan: Plan) -> list[dict[str, Any]]:
     return cells
 
 
-def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
+def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> ModelResult:
     recipe = loaded.by_variant[variant]
     wanted = recipe.pretrained_model
-    model = Model(variant=variant, source=wanted.source, type=wanted.type)
+    model = ModelResult(variant=variant, source=wanted.source, type=wanted.type)
     known = None if count else known_counts(recipe)
     if known is None and count is not False:
         known = count_now(recipe, loaded.path.parent, loaded.trust)
@@ -86,29 +89,30 @@ def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> Model:
     return model
 
 
-def _known(model: Model) -> dict[str, Any]:
+def _known(model: ModelResult) -> dict[str, Any]:
     """What is known before a run, in the shape of results.json."""
     counted = {"parameters", "size_bytes"} if model.parameters.total is not None else set()
     return model.model_dump(mode="json", include={"variant", "source", "type"} | counted)
 
 
-def _print(loaded: LoadedRecipe, plan: Plan, models: list[Model], arguments: argparse.Namespace) -> None:
+def _print(loaded: LoadedRecipe, plan: Plan, models: list[ModelResult], arguments: argparse.Namespace) -> None:
     from profiler.report.plan import plan_tables
+    from profiler.report.terminal import show
     from profiler.report.variants import parameter_table
 
     print(f"{loaded.path}: no mistakes.\n")
-    for key, value in _flat("", loaded.recipe.model_dump(mode="json")):
-        print(f"  {key}: {value}")
-    print()
-    for table in plan_tables(loaded, plan, arguments.logdir):
-        print(table.markdown(), end="\n\n")
+    tables = plan_tables(loaded, plan, arguments.logdir)
     shown: list[Any] = []
     for model in models:
         if model.parameters.total is not None and model.parameters not in shown:
             shown.append(model.parameters)
             same = [other.variant for other in models if other.parameters == model.parameters]
             title = f"Parameters - {model.source}, {', '.join(same)}"
-            print(parameter_table(title, model.parameters, model.size_bytes).markdown(), end="\n\n")
+            tables.append(parameter_table(title, model.parameters, model.size_bytes))
+    keys = _flat("", loaded.recipe.model_dump(mode="json", exclude_defaults=not arguments.all))
+    lines = [f"  {key}: {value}" for key, value in keys if arguments.all or value not in ({}, AS_IT_IS)]
+    head = "Keys" if arguments.all else "Keys that differ from the defaults (--all shows every key)"
+    show([*tables, "\n".join([f"{head}:", *lines])])
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
@@ -123,4 +127,4 @@ def _only_set(values: dict[str, Any]) -> str:
     """The keys of a variant that change something; most are not set."""
     default = Variant(name="as-it-is").model_dump(mode="json")
     changed = {key: value for key, value in values.items() if value != default[key]}
-    return ", ".join(f"{key}: {value}" for key, value in changed.items()) or "as the recipe says"
+    return ", ".join(f"{key}: {value}" for key, value in changed.items()) or AS_IT_IS

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from profiler.cli.options import add_logdir
 from profiler.errors import UserError
+from profiler.temporary import TemporaryFolder
 from profiler.tensorboard_plugin.folder import LogFolder
 
 PLUGIN = "speech_profile"
@@ -46,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ["PYTHONWARNINGS"] = "ignore"
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
-    with tempfile.TemporaryDirectory(prefix="speech-profiler-", ignore_cleanup_errors=True) as temporary:
-        tempfile.tempdir = temporary  # what other plugins leave there goes with it
+    with TemporaryFolder() as temporary:
+        tempfile.tempdir = str(temporary)  # what other plugins leave there goes with it
         print(f"{_serve(arguments.logdir, arguments.host, arguments.port)}#{PLUGIN}", flush=True)
         print(f"{_contents(arguments.logdir)} in {arguments.logdir}. Stop with Ctrl-C.", file=sys.stderr, flush=True)
         signal.sigwait(STOP)

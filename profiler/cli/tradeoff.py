@@ -14,9 +14,10 @@ from pathlib import Path
 from profiler.accuracy.normalise import NORMALISATIONS
 from profiler.cli.options import add_json, add_logdir
 from profiler.errors import UserError
+from profiler.report.terminal import show
 from profiler.report.tradeoff import COSTS, plain_points, points_of, tradeoff_table
 from profiler.results.export.unpack import is_archive, unpack
-from profiler.results.runs import find_run
+from profiler.results.runs import NAMES, find_run
 from profiler.results.store import read_results
 from profiler.results.types import Results
 from profiler.units import many
@@ -25,7 +26,7 @@ FOLDER = "tradeoff"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="runs' folders, their ids, latest, or exported files")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"{NAMES}, or an exported FILE.zip")
     add_logdir(parser)
     add_json(parser, "the points")
     parser.add_argument(
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         reasons = "; ".join(dict.fromkeys(point.error_text for point in points))
         raise UserError(f"None of the variants has an error rate: {reasons}.")
     table.remarks += _remarks(runs)
-    print(table.markdown())
+    show([table])
     folder = arguments.out or arguments.logdir / FOLDER
 
     from profiler.report.plots.tradeoff import draw_points

@@ -66,7 +66,7 @@ def _against(
 ) -> RunComparison:
     pairs = match_cells(first, second, variants)
     same_machine = not unequal_machines(first.environment, second.environment)
-    unfinished = {each.run.id: each.run.status for each in (first, second) if each.run.status != "complete"}
+    unfinished = {each.run.id: each.run.status for each in (first, second) if not each.run.is_finished}
     found = RunComparison(
         run=_name(second),
         same_machine=same_machine,

@@ -131,7 +131,7 @@ class Comparison(BaseModel):
 
     def frame(self) -> pandas.DataFrame:
         """One row per cell and run, as a pandas DataFrame (needs the extra `pandas`)."""
-        from profiler.results.data_frame import data_frame
+        from profiler.results import data_frame
 
         return data_frame([_row(other, cell) for other in self.others for cell in other.cells])
 

@@ -9,12 +9,11 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 from profiler.environment import throttle_counts
 from profiler.results.types import Condition
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,9 @@ class Counters:
 
 def read_counters(worker_pids: Sequence[int], job_cpu_seconds: float = 0.0) -> Counters:
     """`job_cpu_seconds`: what the processes of finished jobs say they used."""
-    busy = stolen = 0.0
-    try:
-        # user nice system idle iowait irq softirq steal
-        fields = [int(value) / TICKS for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        busy, stolen = fields[0] + fields[1] + fields[2] + fields[5] + fields[6], fields[7]
-    except (OSError, ValueError, IndexError):
-        pass
+    cpu = psutil.cpu_times()
+    busy = sum(getattr(cpu, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
+    stolen = getattr(cpu, "steal", 0.0)
     own = os.times()
     ours = own.user + own.system + sum(map(_cpu_seconds, worker_pids)) + job_cpu_seconds
     return Counters(time.monotonic(), busy, stolen, ours, throttle_counts())
@@ -45,11 +40,10 @@ def read_counters(worker_pids: Sequence[int], job_cpu_seconds: float = 0.0) -> C
 def _cpu_seconds(pid: int) -> float:
     """CPU seconds of a process, without its children."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
         return 0.0
-    fields = stat.rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return float(times.user + times.system)
 
 
 def between(before: Counters, after: Counters) -> Condition:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from profiler.results.types import Commit, Environment, Model, Results
+from profiler.results.types import Commit, Environment, ModelResult, Results
 
 SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "gpu", "os", "python")
 PACKAGES_THAT_MATTER = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "speech-profiler")
@@ -101,7 +101,7 @@ def _with_defaults(results: Results) -> dict[str, Any]:
         return results.run.resolved
 
 
-def _models(name: str, first: Model | None, second: Model | None) -> list[Pair]:
+def _models(name: str, first: ModelResult | None, second: ModelResult | None) -> list[Pair]:
     if first is None or second is None:
         return []
     pairs = [(f"{about} of {name}", getattr(first, about), getattr(second, about)) for about in ABOUT_MODELS]

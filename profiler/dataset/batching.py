@@ -14,7 +14,11 @@ ROUNDING = 1e-9
 
 def make_batches(utterances: Sequence[Utterance], settings: Dataset) -> list[Batch]:
     """All batches of a set, none left out; the last one may be smaller."""
-    ordered = _ordered(utterances, settings)
+    ordered = list(utterances)
+    if settings.order == "shuffled":
+        random.Random(settings.seed).shuffle(ordered)
+    elif settings.order == "sorted":
+        ordered.sort(key=lambda utterance: utterance.seconds)
     most_seconds = seconds_at_most(settings)
     if most_seconds is not None:
         return _by_seconds(ordered, most_seconds)
@@ -59,15 +63,6 @@ def real_seconds(batch: Batch) -> float:
 def share_of_padding(batches: Sequence[Batch]) -> float:
     padded = sum(map(padded_seconds, batches))
     return 1.0 - sum(map(real_seconds, batches)) / padded if padded else 0.0
-
-
-def _ordered(utterances: Sequence[Utterance], settings: Dataset) -> list[Utterance]:
-    ordered = list(utterances)
-    if settings.order == "shuffled":
-        random.Random(settings.seed).shuffle(ordered)
-    elif settings.order == "sorted":
-        ordered.sort(key=lambda utterance: utterance.seconds)
-    return ordered
 
 
 def _by_seconds(ordered: list[Utterance], most: float) -> list[Batch]:

@@ -6,33 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from profiler.dataset.checks import Entry, take
+from profiler.dataset.checks import ManifestEntry, Refused, entries_of, take
 from profiler.dataset.items import DatasetError, Problem, Reading
-from profiler.dataset.jsonl import objects
+from profiler.dataset.tables import objects
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
-def read(source: Path, reading: Reading) -> Reading:
+def read_lhotse(source: Path, reading: Reading) -> Reading:
     manifest = _in_folder(source) if source.is_dir() else source
     kind = kind_of(manifest)
-    base = manifest.parent
     if kind == "cuts":
-        return take(_cuts(manifest), reading, base)
-    if kind == "recordings":
-        supervisions = _partner(manifest, "recordings", "supervisions")
-        if supervisions is None:
-            reading.notes.append("There are no supervisions beside the recordings: no transcripts.")
-            return take(_recordings(manifest), reading, base)
-        return take(_supervised(manifest, supervisions), reading, base)
-    if kind == "supervisions":
-        recordings = _partner(manifest, "supervisions", "recordings")
-        if recordings is None:
+        return take(entries_of(objects(manifest), _cut), reading, manifest.parent)
+    if kind is None:
+        raise DatasetError(f"{manifest} does not look like cuts, recordings or supervisions of lhotse.")
+    other = "supervisions" if kind == "recordings" else "recordings"
+    partner = manifest.with_name(manifest.name.replace(kind, other))
+    if partner == manifest or not partner.is_file():
+        if kind == "supervisions":
             raise DatasetError(
                 f"{manifest} holds supervisions; the recordings are looked for beside it, and not there."
             )
-        return take(_supervised(recordings, manifest), reading, base)
-    raise DatasetError(f"{manifest} does not look like cuts, recordings or supervisions of lhotse.")
+        reading.notes.append("There are no supervisions beside the recordings: no transcripts.")
+        return take(entries_of(objects(manifest), _recording), reading, manifest.parent)
+    pair = (manifest, partner) if kind == "recordings" else (partner, manifest)
+    return take(_supervised(*pair), reading, manifest.parent)
 
 
 def kind_of(manifest: Path) -> str | None:
@@ -65,75 +63,58 @@ def _in_folder(folder: Path) -> Path:
     return found[0]
 
 
-def _partner(manifest: Path, word: str, other: str) -> Path | None:
-    partner = manifest.with_name(manifest.name.replace(word, other))
-    return partner if partner != manifest and partner.is_file() else None
+def _cut(place: str, cut: dict[str, object]) -> ManifestEntry:
+    if "tracks" in cut or cut.get("type") == "PaddingCut":
+        raise Refused(f"is a {cut.get('type', 'MixedCut')}; only cuts of one recording can be read")
+    recording = cut.get("recording")
+    audio = _source(recording) if isinstance(recording, dict) else None
+    parts = cut.get("supervisions")
+    texts = [part.get("text") for part in (parts if isinstance(parts, list) else []) if isinstance(part, dict)]
+    said = [text for text in texts if isinstance(text, str)]
+    start = cut.get("start") if audio is not None else None  # without audio the length is all there is
+    return ManifestEntry(place, cut.get("id"), audio, start, cut.get("duration"), text=" ".join(said) if said else None)
 
 
-def _cuts(manifest: Path) -> Iterator[Entry | Problem]:
-    for place, cut in objects(manifest):
-        if isinstance(cut, Problem):
-            yield cut
-            continue
-        if "tracks" in cut or cut.get("type") == "PaddingCut":
-            yield Problem(place, f"is a {cut.get('type', 'MixedCut')}; only cuts of one recording can be read")
-            continue
-        recording = cut.get("recording")
-        audio = _source(recording, place) if isinstance(recording, dict) else None
-        if isinstance(audio, Problem):
-            yield audio
-            continue
-        texts = [part.get("text") for part in cut.get("supervisions") or [] if isinstance(part, dict)]
-        said = [text for text in texts if isinstance(text, str)]
-        start = cut.get("start") if audio is not None else None  # without audio the length is all there is
-        yield Entry(place, cut.get("id"), audio, start, cut.get("duration"), text=" ".join(said) if said else None)
+def _recording(place: str, recording: dict[str, object]) -> ManifestEntry:
+    return ManifestEntry(place, recording.get("id"), _source(recording), seconds=recording.get("duration"))
 
 
-def _recordings(manifest: Path) -> Iterator[Entry | Problem]:
-    for place, recording in objects(manifest):
-        audio = recording if isinstance(recording, Problem) else _source(recording, place)
-        if isinstance(recording, Problem) or isinstance(audio, Problem):
-            yield recording if isinstance(recording, Problem) else audio  # type: ignore[misc]
-        else:
-            yield Entry(place, recording.get("id"), audio, seconds=recording.get("duration"))
-
-
-def _supervised(recordings: Path, supervisions: Path) -> Iterator[Entry | Problem]:
+def _supervised(recordings: Path, supervisions: Path) -> Iterator[ManifestEntry | Problem]:
     """A supervision is an utterance: a piece of its recording, with what is said there."""
-    by_id: dict[Any, str] = {}
-    for place, recording in objects(recordings):
-        where = f"{recordings.name} {place}"
-        if isinstance(recording, Problem):
-            yield Problem(where, recording.message)
-            continue
-        audio = _source(recording, where)
-        if isinstance(audio, Problem):
-            yield audio
+    by_id: dict[str, Any] = {}
+    for found in entries_of(_named(recordings), _recording):
+        if isinstance(found, Problem):
+            yield found
         else:
-            by_id[recording.get("id")] = audio
+            by_id[str(found.id)] = found.audio
     heard = set()
-    for place, part in objects(supervisions):
-        where = f"{supervisions.name} {place}"
-        if isinstance(part, Problem):
-            yield Problem(where, part.message)
-            continue
-        wanted = part.get("recording_id")
+
+    def supervision(place: str, part: dict[str, object]) -> ManifestEntry:
+        wanted = str(part.get("recording_id"))  # whatever stands there
         heard.add(wanted)
         if wanted not in by_id:
-            yield Problem(where, f"there is no recording {wanted} for this transcript")
-            continue
-        yield Entry(
-            where, part.get("id"), by_id[wanted], part.get("start"), part.get("duration"), text=part.get("text")
+            raise Refused(f"there is no recording {wanted} for this transcript")
+        return ManifestEntry(
+            place, part.get("id"), by_id[wanted], part.get("start"), part.get("duration"), text=part.get("text")
         )
+
+    yield from entries_of(_named(supervisions), supervision)
     for name in by_id:
         if name not in heard:
             yield Problem(recordings.name, f"the recording {name} has no supervision")
 
 
-def _source(recording: dict[str, Any], place: str) -> str | Problem:
+def _named(manifest: Path) -> Iterator[tuple[str, dict[str, object] | Problem]]:
+    """The objects of one of two files: their places name it."""
+    for place, value in objects(manifest):
+        where = f"{manifest.name} {place}"
+        yield where, Problem(where, value.message) if isinstance(value, Problem) else value
+
+
+def _source(recording: dict[str, object]) -> str:
     """The file of a recording; there are recordings that are commands, addresses or bytes."""
     sources = recording.get("sources")
     first = sources[0] if isinstance(sources, list) and sources and isinstance(sources[0], dict) else {}
     if first.get("type") != "file" or not isinstance(first.get("source"), str):
-        return Problem(place, f"its audio is not a file but of the type {first.get('type')}; only files are read")
+        raise Refused(f"its audio is not a file but of the type {first.get('type')}; only files are read")
     return str(first["source"])

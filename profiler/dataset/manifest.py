@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 
-from profiler.dataset import huggingface, jsonl, kaldi, lhotse, shapes
+from profiler.dataset import folders, lhotse, shapes, tables
 from profiler.dataset.items import DatasetError, Reading
 
-MODULES = {
-    "csv": "csv_manifest",
-    "jsonl": "jsonl",
-    "lhotse": "lhotse",
-    "kaldi": "kaldi",
-    "folder": "folder",
-    "huggingface": "huggingface",
-    "shapes": "shapes",
+READERS: dict[str, Callable[[Path, Reading], Reading]] = {
+    "csv": tables.read_csv,
+    "jsonl": tables.read_jsonl,
+    "lhotse": lhotse.read_lhotse,
+    "kaldi": folders.read_kaldi,
+    "folder": folders.read_folder,
+    "huggingface": tables.read_huggingface,
+    "shapes": shapes.read_shapes,
 }
 JSON_SUFFIXES = (".jsonl", ".jsonl.gz", ".json")
 METADATA = ("metadata.jsonl", "metadata.csv")
@@ -27,9 +26,7 @@ def read_dataset(source: Path, format: str = "auto", progress: Callable[[int], N
     if not source.exists():
         raise DatasetError(f"There is no data set {source}.")
     chosen = find_format(source) if format == "auto" else format
-    reader = importlib.import_module(f"profiler.dataset.{MODULES[chosen]}")
-    reading: Reading = reader.read(source, Reading(source, chosen, progress=progress))
-    return reading
+    return READERS[chosen](source, Reading(source, chosen, progress=progress))
 
 
 def find_format(source: Path) -> str:
@@ -42,7 +39,7 @@ def find_format(source: Path) -> str:
     if name.endswith(JSON_SUFFIXES):
         if lhotse.kind_of(source):
             return "lhotse"
-        if name.endswith(".json") and not any(isinstance(value, dict) for _, value in jsonl.objects(source)):
+        if name.endswith(".json") and not any(isinstance(value, dict) for _, value in tables.objects(source)):
             raise DatasetError(f"{source} is not JSON lines: every line has to be an object of its own.")
         return "jsonl"
     if name.endswith(".shapes.tsv") or (name.endswith(".tsv") and shapes.is_shapes(source)):
@@ -56,9 +53,9 @@ def find_format(source: Path) -> str:
 
 
 def _format_of_folder(folder: Path) -> str:
-    if kaldi.is_kaldi(folder):
+    if folders.is_kaldi(folder):
         return "kaldi"
-    if huggingface.is_on_disk(folder):
+    if tables.is_on_disk(folder):
         return "huggingface"
     for name in METADATA:
         if (folder / name).is_file():

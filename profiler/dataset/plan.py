@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 from profiler.dataset.batching import Batch, draw, make_batches, seconds_at_most, share_of_padding
 from profiler.dataset.items import DatasetError, Problem, Reading, Utterance
 from profiler.dataset.manifest import read_dataset
-from profiler.dataset.transcripts import Scoring, check_transcripts, fingerprint
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Dataset
 from profiler.results.types import Drawn, Spread
 from profiler.units import seconds_text
 
+LENGTHS_ALONE = "the set has transcripts, but lengths in the place of audio"
 ADVICE = "Fix them, or leave such entries out with dataset.on_error: skip."
 WITHOUT_SCORES = "To measure no error rates: dataset.transcripts: ignore."
 NAMED = 3  # skipped entries that the notes name
@@ -41,7 +42,9 @@ class DatasetPlan:
     @property
     def references(self) -> str | None:
         """What the error rates are of; runs with the same can be compared."""
-        return fingerprint(utterance for batch in self.batches for utterance in batch) if self.scored else None
+        return (
+            references_fingerprint(utterance for batch in self.batches for utterance in batch) if self.scored else None
+        )
 
     @property
     def drawn(self) -> Drawn:
@@ -112,18 +115,19 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
     reading = read_dataset(loaded.resolve_path(settings.source), settings.format)
     # In training, texts are what the model learns from; it writes none that could be scored.
     training = loaded.recipe.mode == "training"
-    scoring = Scoring(False, reading.utterances) if training else check_transcripts(reading, settings)
+    scoring = Scorable(False, reading.utterances) if training else check_transcripts(reading, settings)
     reading.utterances = scoring.utterances
     reading.problems += scoring.problems
     if reading.problems and settings.on_error == "fail":
         advice = f"{ADVICE} {WITHOUT_SCORES}" if scoring.problems else ADVICE
         raise DatasetError.of(reading.source, reading.problems, "nothing was run", advice)
     if not reading.utterances:
-        raise DatasetError(f"{reading.source} holds no utterance that can be used.{_first(reading.problems)}")
+        first = f" The first problem, {reading.problems[0]}." if reading.problems else ""
+        raise DatasetError(f"{reading.source} holds no utterance that can be used.{first}")
     batches = make_batches(reading.utterances, settings)
     drawn = draw(batches, settings.limit)
     return DatasetPlan(
-        name=_name(settings.source),
+        name=Path(settings.source).name or settings.source,
         format=reading.format,
         settings=settings,
         utterances=reading.utterances,
@@ -134,6 +138,54 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
         scored=scoring.scored,
         unscored_reason=scoring.reason,
     )
+
+
+@dataclass(frozen=True)
+class Scorable:
+    """Whether a set is scored, with which utterances, and what stands against others. `reason`: why it is not."""
+
+    scored: bool
+    utterances: list[Utterance]
+    problems: list[Problem] = field(default_factory=list)
+    reason: str | None = None
+
+
+def check_transcripts(reading: Reading, settings: Dataset) -> Scorable:
+    """A set without any transcript is timed and no more; in one that has some, each utterance needs its own."""
+    everything = reading.utterances
+    if settings.transcripts == "ignore" or len(reading.without_text) == len(everything):
+        return Scorable(False, everything)
+    if len(reading.without_audio) == len(everything):
+        return Scorable(False, everything, reason=LENGTHS_ALONE)
+    kept: list[Utterance] = []
+    problems: list[Problem] = []
+    for utterance in everything:
+        message = _problem(utterance, settings.normalise)
+        if message is None:
+            kept.append(utterance)
+        else:
+            problems.append(Problem(utterance.id, message))
+    return Scorable(True, kept, problems)
+
+
+def references_fingerprint(utterances: Iterable[Utterance]) -> str:
+    """The same for the same utterances with the same references, in whatever order and from whatever folder."""
+    content = sorted((utterance.id, utterance.text) for utterance in utterances)
+    return hashlib.sha256(json.dumps(content).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _problem(utterance: Utterance, normalise: str) -> str | None:
+    if utterance.text is None:
+        return "has no transcript"
+    if utterance.audio is None:
+        return "has a transcript, but no audio"
+    if not utterance.text.strip():
+        return "its transcript is empty"
+    from profiler.accuracy.normalise import normaliser
+
+    if not normaliser(normalise)(utterance.text):
+        return f"nothing is left of its transcript, '{utterance.text}', after the normalisation {normalise}"
+    return None
 
 
 def spread(values: list[float]) -> Spread:
@@ -151,14 +203,6 @@ def spread(values: list[float]) -> Spread:
         p90=at(0.9),
         max=ordered[-1],
     )
-
-
-def _name(source: str) -> str:
-    return Path(source).name or source
-
-
-def _first(problems: list[Problem]) -> str:
-    return f" The first problem, {problems[0]}." if problems else ""
 
 
 def _notes(reading: Reading, settings: Dataset, batches: list[Batch]) -> list[str]:

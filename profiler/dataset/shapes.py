@@ -14,22 +14,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from profiler.dataset.checks import FRAMES_PER_SECOND, Entry, take
-from profiler.dataset.columns import NAMES
-from profiler.dataset.items import DatasetError, Problem, Reading, Utterance
-from profiler.dataset.lines import numbered_lines
+from profiler.dataset.checks import FRAMES_PER_SECOND, ManifestEntry, take
+from profiler.dataset.items import DatasetError, Problem, Reading, Utterance, numbered_lines
+from profiler.dataset.tables import NAMES
 
 RATE = re.compile(r"#\s*frames_per_second:\s*(\S+)")
 COLUMNS = {"id", "frames", "seconds", *NAMES["target"]}
 
 
-def read(source: Path, reading: Reading) -> Reading:
-    for _, line in numbered_lines(source):
-        if not line.startswith("#"):
-            break
-        if "generated" in line.lower():
-            reading.notes.append(f"{source.name}: {line.lstrip('# ').strip()}")
-    return take(_entries(source), reading, source.parent)
+def read_shapes(source: Path, reading: Reading) -> Reading:
+    return take(_entries(source, reading.notes), reading, source.parent)
 
 
 def is_shapes(source: Path) -> bool:
@@ -52,13 +46,15 @@ def write(target: Path, utterances: list[Utterance], comments: list[str], frames
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _entries(source: Path) -> Iterator[Entry | Problem]:
+def _entries(source: Path, notes: list[str]) -> Iterator[ManifestEntry | Problem]:
     rate: float | None = None
     header: list[str] = []
     for number, line in numbered_lines(source):
         if line.startswith("#"):
             if found := RATE.match(line):
                 rate = _rate(found[1], source, number)
+            if "generated" in line.lower() and not header:
+                notes.append(f"{source.name}: {line.lstrip('# ').strip()}")
             continue
         values = [value.strip() for value in line.split("\t")]
         if not header:
@@ -98,7 +94,7 @@ def _check_header(header: list[str], rate: float | None, source: Path, number: i
         raise DatasetError(f"{place}: how long is a frame? Write a line `# frames_per_second: 25` above.")
 
 
-def _entry(place: str, row: dict[str, str], rate: float | None) -> Entry | Problem:
+def _entry(place: str, row: dict[str, str], rate: float | None) -> ManifestEntry | Problem:
     target = next((row[name] for name in NAMES["target"] if name in row), None)
     seconds: str | float = row.get("seconds", "")
     if "frames" in row:
@@ -106,4 +102,6 @@ def _entry(place: str, row: dict[str, str], rate: float | None) -> Entry | Probl
             seconds = float(row["frames"]) / (rate or FRAMES_PER_SECOND)
         except ValueError:
             return Problem(place, f"expected a number of frames, got '{row['frames']}'")
-    return Entry(place, row.get("id"), seconds=seconds, target=target, frames_per_second=rate or FRAMES_PER_SECOND)
+    return ManifestEntry(
+        place, row.get("id"), seconds=seconds, target=target, frames_per_second=rate or FRAMES_PER_SECOND
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import textwrap
@@ -18,9 +17,8 @@ from profiler.conditions import floor as floors
 from profiler.conditions.floor import ASSUMED, Floor
 from profiler.doctor import checks
 from profiler.doctor.checks import Check
-from profiler.doctor.noise import CONFIDENCE, FEWEST_RUNS, Noise, estimate_noise
-from profiler.doctor.trial import OnStep, Trial, run_trial
-from profiler.environment import RECORDED, allowed_cpus, available_memory, memory_limit, nvidia_smi, read_gpus
+from profiler.doctor.trial import CONFIDENCE, FEWEST_RUNS, Noise, OnStep, Trial, estimate_noise, run_trial
+from profiler.environment import RECORDED, allowed_cpus, available_memory, memory_limit, nvidia_smi, read_gpus, versions
 from profiler.errors import StorageError, WorkerError
 from profiler.recipe.schema import Measure
 from profiler.results.runs import now
@@ -123,8 +121,10 @@ def diagnose(
         trial, problem = Trial(), str(error)
     noise = estimate_noise(trial.runs) if len(trial.runs) >= FEWEST_RUNS else None
     others, rounds = trial.conditions.other_cpus, Measure().rounds
+    # What the speed of the trial's model depends on; levels of different versions are not compared.
+    software = " ".join(["torch", *filter(None, [versions().get("torch")])])
     found = [
-        *_noise_checks(noise, problem, threads, rounds),
+        *_noise_checks(noise, problem, threads, software),
         checks.load(load, len(cpus)),
         checks.other_processes(others, trial.busy),
         checks.steal(trial.conditions.stolen_cpus, len(cpus)),
@@ -144,30 +144,27 @@ def diagnose(
         checks.settings(os.environ, SPIN),
         checks.disk(logdir),
         checks.untrusted_models(),
-        *checks.gpus(read_gpus(), _gpu_states()),
+        *checks.gpus(read_gpus(), nvidia_smi(checks.GPU_QUERY)),
     ]
     kept = None
     if noise is not None:
         disturbed = any(check.name in DISTURBANCES and check.status in ("warn", "bad") for check in found)
-        kept, remark = _keep(threads, noise, not disturbed)
+        kept, remark = _keep(threads, noise, software, not disturbed)
         found = [_floor_check(noise, kept), *found, *remark]
     return Diagnosis(threads, found, noise, kept, rounds, time.monotonic() - start)
 
 
-def _noise_checks(noise: Noise | None, problem: str, threads: int, rounds: int) -> list[Check]:
+def _noise_checks(noise: Noise | None, problem: str, threads: int, software: str) -> list[Check]:
     """What the trial says beside the floor itself."""
     if noise is None:
         return [Check("noise floor", "unknown", f"the trial failed: {problem or 'too few runs'}")]
     found = [Check("rounds", "ok", f"SD {_share(noise.between_rounds)} within a run")]
-    software = _software()
     earlier = [trial for trial in floors.earlier_trials(threads) if trial.software == software]
+    words = "; no earlier trial to compare with"
     if earlier:
         change, day = noise.level_s / earlier[-1].level_s - 1, earlier[-1].measured.split("T")[0]
-        words = f"{_share(abs(change))} {'slower' if change > 0 else 'faster'} than on {day}"
-        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} per call, {words}"))
-    else:
-        found.append(Check("speed", "ok", f"{seconds_text(noise.level_s)} per call; no earlier trial to compare with"))
-    return found
+        words = f", {_share(abs(change))} {'slower' if change > 0 else 'faster'} than on {day}"
+    return [*found, Check("speed", "ok", f"{seconds_text(noise.level_s)} per call{words}")]
 
 
 def _floor_check(noise: Noise, floor: Floor) -> Check:
@@ -177,35 +174,15 @@ def _floor_check(noise: Noise, floor: Floor) -> Check:
         found += "; earlier trials differ more"
     if floor.value <= ASSUMED:
         return Check("noise floor", "ok", found)
-    return Check(
-        "noise floor",
-        "warn",
-        found,
-        "See what else is marked here; compare turn by turn with `ab`.",
-    )
+    return Check("noise floor", "warn", found, "See what else is marked here; compare turn by turn with `ab`.")
 
 
-def _keep(threads: int, noise: Noise, undisturbed: bool) -> tuple[Floor, list[Check]]:
-    measured = now()
+def _keep(threads: int, noise: Noise, software: str, undisturbed: bool) -> tuple[Floor, list[Check]]:
     try:
-        return floors.keep_floor(threads, noise.floor, noise.level_s, _software(), measured, undisturbed), []
+        return floors.keep_floor(threads, noise.floor, noise.level_s, software, now(), undisturbed), []
     except StorageError as error:
         advice = f"Make the folder writable, or name another in {floors.STATE}."
         return Floor(noise.floor, "measured now, not kept"), [Check("state folder", "warn", str(error), advice)]
-
-
-def _software() -> str:
-    """Of what the speed of the trial's model depends on; levels of different versions are not compared."""
-    try:
-        return f"torch {importlib.metadata.version('torch')}"
-    except importlib.metadata.PackageNotFoundError:
-        return "torch"
-
-
-def _gpu_states() -> list[list[str]]:
-    import shutil
-
-    return nvidia_smi(checks.GPU_QUERY) if shutil.which("nvidia-smi") else []
 
 
 def _look_at(problems: list[str]) -> str:

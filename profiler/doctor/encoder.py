@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class Encoder(torch.nn.Module):
+class TrialEncoder(torch.nn.Module):
     """Waveforms -> frames of 25 ms every 10 ms -> transformer layers. About 40 ms for 2 s of audio on one thread."""
 
     def __init__(self, layers: int = 6, width: int = 256) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from profiler import messages
+from profiler.comparison.judge import decided
 from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
-from profiler.execution.handle import same_addresses
 from profiler.execution.run import Execution, Options
-from profiler.execution.schedule import Schedule
-from profiler.execution.turns import TURNS, TurnSchedule
+from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.workers import same_addresses
 from profiler.measure.latency import RoundSize
 from profiler.measure.layout import can_own_pages
+from profiler.plan import Cell, later_round_order
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure
 from profiler.recipe.sides import Pair
 from profiler.results.types import Sides
+from profiler.units import many
+
+# Calls of each side in a round: enough that the median of their ratios and the slowest of them say something, few
+# enough for many rounds, since it is rounds that differ.
+TURNS = RoundSize(warmup=2, min_calls=1, max_calls=16, seconds=0.25)
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,61 @@ class Question:
     pairs: Sequence[Pair]
     threshold: float
     seconds: float  # for each cell, at most, once it has had its first rounds
+
+
+class TurnSchedule(RoundSchedule):
+    """Every round visits the cells that are not decided yet."""
+
+    def __init__(self, plain: RoundSchedule, question: Question) -> None:
+        super().__init__(plain.states, plain.measure, plain.seed, plain.rounds)
+        self.partner = {pair.a: pair.b for pair in question.pairs}
+        self.threshold = question.threshold
+        self.seconds = question.seconds * sum(cell.variant in self.partner for cell in self.states)
+
+    def next_round(self, by_variant: bool = False) -> list[Visit] | None:
+        if self.started is None:
+            self.started = self.clock()
+            self.number = min((len(self.states[cell].rounds) for cell in self._open()), default=0)
+        undecided = self.unstable()
+        if not undecided:
+            self.stopped_by = "decided"
+            return None
+        if self.number >= self.rounds and self.seconds_left() <= 0:
+            self.stopped_by = "budget"
+            return None
+        number = self.number
+        self.number += 1
+        order = later_round_order(undecided, self.seed, number)
+        visits = [(cell, self._other(cell)) for cell in order]
+        return [visit if number % 2 == 0 else visit[::-1] for visit in visits]
+
+    def seconds_left(self, without: Collection[Cell] = ()) -> float:
+        return self.seconds - (self.clock() - self.started if self.started is not None else 0.0)
+
+    def span_left(self) -> float:
+        return 0.0  # what changes slowly, it changes for both sides
+
+    def unstable(self) -> list[Cell]:
+        """Here: the cells that are not decided."""
+        return [cell for cell in self._open() if not self._decided(cell)]
+
+    def progress(self) -> str:
+        left = len(self.unstable())
+        return f"{many(left, 'cell')} undecided" if left else "every cell is decided"
+
+    def _other(self, cell: Cell) -> Cell:
+        return Cell(self.partner[cell.variant], cell.seconds, cell.batch_size)
+
+    def _open(self) -> list[Cell]:
+        return [
+            cell
+            for cell in self.states
+            if cell.variant in self.partner and self.states[cell].open and self.states[self._other(cell)].open
+        ]
+
+    def _decided(self, cell: Cell) -> bool:
+        one, two = self.states[cell].rounds, self.states[self._other(cell)].rounds
+        return len(one) >= self.rounds and decided(one, two, self.threshold) is not None
 
 
 class AbExecution(Execution):
@@ -45,12 +106,8 @@ class AbExecution(Execution):
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 
-    def make_schedule(self) -> Schedule:
-        measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
-        states = {cell: self.states[cell] for cell in self.plan.to_measure}
-        seed, rounds = self.recipe.measure.seed, self.recipe.measure.rounds
-        asked = self.question
-        return TurnSchedule(states, asked.pairs, measure, seed, rounds, asked.threshold, asked.seconds)
+    def make_schedule(self) -> RoundSchedule:
+        return TurnSchedule(super().make_schedule(), self.question)
 
     def round_size(self, measure: Measure) -> RoundSize:
         return TURNS

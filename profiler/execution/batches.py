@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.audio import Batch, Samples, Speech, pad, read_mono
+from profiler.dataset.items import Utterance
 from profiler.device import Device
 from profiler.errors import AudioError
-from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, UtteranceWork
+from profiler.execution.channel import BatchDone, BatchWork, BeginBatch, DatasetJob, Event
 from profiler.measure.latency import timed
+from profiler.processes import explain
 
 if TYPE_CHECKING:
-    from profiler.execution.job import Emit
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
 
-def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step: TrainingStep | None = None) -> None:
+def time_batches(
+    job: DatasetJob, model: Model, speech: Speech, emit: Callable[[Event], None], step: TrainingStep | None
+) -> None:
     """All batches of a job, in order; the first that works is run once more before, to warm up."""
     device, warm = Device(job.device), False
     gc.disable()
@@ -48,7 +51,7 @@ def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step
             gc.collect()
             if step is not None:
                 step.forget()
-            seconds, output = _timed_output(run, value, device)
+            seconds, output, done.left_out = _timed_output(run, value, device)
             if job.texts:
                 done.ids, done.texts = list(rows), texts_of(output, len(rows))
         except Exception as error:
@@ -64,12 +67,13 @@ def time_batches(job: DatasetJob, model: Model, speech: Speech, emit: Emit, step
             model.chunks.times.clear()
 
 
-def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any]:
-    """Wall seconds of one call, and what that very call gave: what is scored is what was timed."""
+def _timed_output(run: Callable[[Any], Any], value: Any, device: Device) -> tuple[float, Any, int]:
+    """Wall seconds of one call, what that very call gave (what is scored is what was timed), and how many calls before
+    it were left out."""
     kept: list[Any] = []
     while (call := timed(lambda value: kept.append(run(value)), value, device)).paused:
         continue
-    return call.wall, kept[-1]
+    return call.wall, kept[-1], len(kept) - 1
 
 
 def texts_of(output: Any, rows: int) -> list[str] | None:
@@ -86,19 +90,19 @@ def texts_of(output: Any, rows: int) -> list[str] | None:
 
 def _with_targets(step: TrainingStep, batch: Batch, work: BatchWork, unreadable: dict[str, str], seed: int) -> Any:
     """Each utterance with a target as long as its own, where the set says how long that is."""
-    kept = [utterance for utterance in work.utterances if utterance.id not in unreadable]
-    lengths = [utterance.target for utterance in kept]
+    kept = [utterance for _, utterance in work.utterances if utterance.id not in unreadable]
+    lengths = [utterance.target_tokens for utterance in kept]
     return step.prepare(batch, seed + work.number, lengths, [utterance.id for utterance in kept])
 
 
 def _rows(
-    utterances: list[UtteranceWork], speech: Speech, seed: int, skip_unreadable: bool
+    utterances: list[tuple[int, Utterance]], speech: Speech, seed: int, skip_unreadable: bool
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """The rows of a batch by id, and what could not be read for it."""
     rows, unreadable = {}, {}
-    for utterance in utterances:
+    for number, utterance in utterances:
         try:
-            rows[utterance.id] = _row(utterance, speech, seed)
+            rows[utterance.id] = _row(utterance, speech, seed + number)
         except (AudioError, RuntimeError, OSError) as error:  # soundfile's own errors are RuntimeErrors
             if not skip_unreadable:
                 raise AudioError(f"{utterance.id} cannot be read: {error}") from None
@@ -106,22 +110,20 @@ def _rows(
     return rows, unreadable
 
 
-def _row(utterance: UtteranceWork, speech: Speech, seed: int) -> Samples:
+def _row(utterance: Utterance, speech: Speech, seed: int) -> Samples:
     """The utterance's own audio, or the sample speech cut or repeated to its length."""
     if utterance.row is not None:
-        from profiler.dataset.huggingface import audio_of
+        from profiler.dataset.tables import audio_of
 
         embedded = audio_of(utterance.audio or Path(), utterance.row)
         return read_mono(embedded, speech.rate, utterance.offset, utterance.seconds)
     if utterance.audio is not None:
         return read_mono(utterance.audio, speech.rate, utterance.offset, utterance.seconds)
-    row: Samples = speech.batch(utterance.seconds, 1, seed + utterance.number).waveforms[0]
+    row: Samples = speech.batch(utterance.seconds, 1, seed).waveforms[0]
     return row
 
 
 def _explain(error: Exception) -> str:
-    from profiler.processes import explain
-
     if isinstance(error, AudioError):
         return str(error)
     traceback.print_exc()

@@ -1,6 +1,6 @@
 """What the parent and a worker say to one another: typed messages, one JSON object per line, over a pair of pipes.
 
-    parent -> worker   Load, then Do(a job) again and again; Call and Enough for a job that takes turns
+    parent -> worker   Load, then Do(a job) again and again; Turn for a job that takes turns
     worker -> parent   Loaded or Failed; of a job Started, BeginPass, Progress, PassDone, ..., Done; or Failed, Ended
 
 Plain lines survive a process that dies in the middle: the reader sees the end of the pipe, never half an object.
@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from profiler.dataset.items import Utterance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
@@ -61,19 +62,9 @@ class CellJob(Job, tag="cell", frozen=True, kw_only=True):
     place: str = ""  # of the cell's files in it
 
 
-class UtteranceWork(msgspec.Struct, frozen=True):
-    id: str
-    number: int
-    seconds: float
-    audio: Path | None = None
-    row: int | None = None
-    offset: float = 0.0
-    target: int | None = None  # tokens
-
-
 class BatchWork(msgspec.Struct, frozen=True):
     number: int
-    utterances: list[UtteranceWork]
+    utterances: list[tuple[int, Utterance]]  # each with a number that it alone has
 
 
 class DatasetJob(Job, tag="dataset", frozen=True, kw_only=True):
@@ -110,12 +101,10 @@ class Do(msgspec.Struct, tag="do", frozen=True):
     fork: bool
 
 
-class Call(msgspec.Struct, tag="call", frozen=True):
-    """Of a job that takes turns: make one timed call."""
+class Turn(msgspec.Struct, tag="turn", frozen=True):
+    """Of a job that takes turns: make one timed call; or there are enough."""
 
-
-class Enough(msgspec.Struct, tag="enough", frozen=True):
-    """Of a job that takes turns: no more calls."""
+    again: bool
 
 
 class PeakReset(msgspec.Struct, tag="peak_reset", frozen=True):
@@ -124,14 +113,14 @@ class PeakReset(msgspec.Struct, tag="peak_reset", frozen=True):
     done: bool
 
 
-Request = Load | Do | Call | Enough | PeakReset
+Request = Load | Do | Turn | PeakReset
 
 
 # -- events, from the worker
 
 
 class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
-    """What the results say of the model; the fields of a `Model` in results.json."""
+    """What the results say of the model; the fields of a `ModelResult` in results.json."""
 
     weights: Literal["pretrained", "random", "no"]
     output: str
@@ -145,10 +134,13 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     notes: list[str]
 
 
+FailureKind = Literal["user", "unsupported", "other"]
+
+
 class Failed(msgspec.Struct, tag="failed", frozen=True):
     """Loading or a job, in a sentence. user: can be fixed in the recipe; unsupported: the variant cannot run here."""
 
-    kind: Literal["user", "unsupported", "other"]
+    kind: FailureKind
     message: str
 
 
@@ -177,12 +169,10 @@ class PassDone(msgspec.Struct, tag="pass_done", kw_only=True):
     work_s: float
 
 
-class Ready(msgspec.Struct, tag="ready", frozen=True):
-    """Of a job that takes turns: warmed up, waiting for the first call."""
-
-
 class Called(msgspec.Struct, tag="called", frozen=True):
-    wall: float
+    """Of a job that takes turns: wall seconds of its last call; none: warmed up, waiting for the first."""
+
+    wall: float | None
 
 
 class BeginBatch(msgspec.Struct, tag="begin_batch", frozen=True):
@@ -196,6 +186,7 @@ class BatchDone(msgspec.Struct, tag="batch_done", kw_only=True):
     failed: str | None = None
     skipped: str | None = None
     latency: float | None = None
+    left_out: int = 0  # calls before it in which the process stood still
     seconds_of_audio: float = 0.0
     padded_seconds: float = 0.0
     unreadable: dict[str, str] = {}
@@ -224,7 +215,7 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
     signal: int | None
 
 
-JobEvent = Started | BeginPass | Progress | PassDone | Ready | Called | BeginBatch | BatchDone | ReferenceDone
+JobEvent = Started | BeginPass | Progress | PassDone | Called | BeginBatch | BatchDone | ReferenceDone
 Event = Loaded | Failed | JobEvent | ResetPeak | Done | Ended
 
 

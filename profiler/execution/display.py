@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.execution.channel import Event
 from profiler.plan import Cell
-from profiler.results.types import Accuracy, CellResult, DatasetResult, Model
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
 
 
 class Display:
@@ -13,7 +13,10 @@ class Display:
     def begin(self, steps: int) -> None:
         """The number of steps (cells x rounds) is known."""
 
-    def model(self, model: Model) -> None:
+    def loading(self, source: str) -> None:
+        """A model is being loaded; until something else is told."""
+
+    def model(self, model: ModelResult) -> None:
         """A model was loaded."""
 
     def status(self, text: str) -> None:
@@ -28,8 +31,11 @@ class Display:
     def event(self, event: Event) -> None:
         """A worker reports that it begins a pass, or how far it is."""
 
-    def cell_done(self, result: CellResult, number: int) -> None:
-        """A cell has been measured, skipped, or failed."""
+    def cell_done(self, result: CellResult, number: int, left: float | None = None, to_come: int | None = None) -> None:
+        """A cell has been measured, skipped, or failed; seconds left, and how many steps are still planned."""
+
+    def variant_failed(self, variant: str, cells: int, reason: str) -> None:
+        """A model cannot be loaded or has died: none of its cells will have more figures."""
 
     def round_done(self, number: int, wanted: int, progress: str) -> None:
         """All cells of a round have been visited."""

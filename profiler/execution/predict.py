@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from profiler.execution.cell import CellState
-from profiler.measure.fit import POINTS_TO_PREDICT_FROM, Predictor
+from profiler.measure.fit import Predictor
 from profiler.measure.latency import WARMUP_SECONDS, RoundSize
 from profiler.measure.passes import PASSES
 from profiler.plan import Cell
@@ -27,33 +27,13 @@ def calls_in_round(recipe: Recipe, round_number: int) -> int:
     return sum(each.calls(recipe) for each in wanted if each.wanted(recipe))
 
 
-class _Points:
-    """The largest cells with a value: what is predicted is larger still. However many cells a run has, few are kept."""
-
-    def __init__(self) -> None:
-        self._values: dict[tuple[float, int], float] = {}
-        self._predictor: Predictor | None = None
-
-    def put(self, seconds: float, batch_size: int, value: float) -> None:
-        self._values[seconds, batch_size] = value
-        self._predictor = None
-        if len(self._values) > POINTS_TO_PREDICT_FROM:
-            del self._values[min(self._values, key=lambda place: place[0] * place[1])]
-
-    @property
-    def predictor(self) -> Predictor:
-        if self._predictor is None:
-            self._predictor = Predictor([(*place, value) for place, value in self._values.items()])
-        return self._predictor
-
-
 class Forecast:
     """What the measured cells of one variant say about the others."""
 
-    def __init__(self, recipe: Recipe, window: float | None = None) -> None:
+    def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.window = window
-        self._latency, self._memory = _Points(), _Points()
+        self.window: float | None = None
+        self._latency, self._memory = Predictor(), Predictor()
 
     def learn(self, state: CellState) -> None:
         """Take a cell's figures so far into account."""
@@ -65,11 +45,11 @@ class Forecast:
 
     def latency(self, cell: Cell) -> float | None:
         """Seconds of one call."""
-        return self._latency.predictor.value(self._padded(cell), cell.batch_size)
+        return self._latency.value(self._padded(cell), cell.batch_size)
 
     def memory(self, cell: Cell) -> float | None:
         """Bytes that a cell takes on top of the loaded model."""
-        return self._memory.predictor.value(self._padded(cell), cell.batch_size)
+        return self._memory.value(self._padded(cell), cell.batch_size)
 
     def _padded(self, cell: Cell) -> float:
         """Seconds that the model works on: whole windows, where it pads to a window."""

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from profiler import __version__, messages, sandbox
-from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, unequal_keys
+from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, Pair, unequal_keys
 from profiler.conditions.floor import record_floor
 from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
+from profiler.results.metric import follow
 from profiler.results.runs import now
 from profiler.results.store import read_results
 from profiler.results.types import Environment, Results, Run
@@ -53,7 +54,7 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
     found = []
     load, cores = environment.load, environment.cores
     if load and cores and load[0] > BUSY * cores:
-        found.append(messages.busy_at_start(load[0], cores))
+        found.append(messages.busy_at_start(load[0], cores, environment.threads))
     if environment.governor not in (None, "performance"):
         found.append(messages.governor(environment.governor))
     others = sum(gpu.processes for gpu in environment.gpu)
@@ -85,22 +86,16 @@ def hold(folder: Path) -> int:
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:
     """The earlier results; raises UserError that names every difference."""
     earlier = read_results(folder)
-    recipes = unequal_keys(earlier.run.resolved, loaded.recipe.model_dump(mode="json"))
-    differences = [f"recipe, {key}: {then} then, {now} now" for key, then, now in recipes]
-    now = read_environment()
-    for name in SAME_MACHINE:
-        before, after = getattr(earlier.environment, name), getattr(now, name)
-        if before != after:
-            differences.append(f"{name}: {before} then, {after} now")
-    then_packages = earlier.environment.packages
-    for name in PACKAGES_THAT_MATTER:
-        if then_packages.get(name) != now.packages.get(name):
-            differences.append(f"{name}: {then_packages.get(name)} then, {now.packages.get(name)} now")
-    for variant, count in threads.items():
-        settings = earlier.environment.settings.get(variant)
-        then = settings.threads if settings else None
-        if then != count:
-            differences.append(f"threads of {variant}: {then} then, {count} now")
+    recipes = earlier.run.resolved, loaded.recipe.model_dump(mode="json")
+    now, settings = read_environment(), earlier.environment.settings
+    then_packages, now_packages = earlier.environment.packages, now.packages
+    pairs: list[Pair] = [
+        *((f"recipe, {key}", then, new) for key, then, new in unequal_keys(*recipes)),
+        *((name, getattr(earlier.environment, name), getattr(now, name)) for name in SAME_MACHINE),
+        *((name, then_packages.get(name), now_packages.get(name)) for name in PACKAGES_THAT_MATTER),
+        *((f"threads of {name}", follow(settings, name, "threads"), count) for name, count in threads.items()),
+    ]
+    differences = [f"{name}: {then} then, {new} now" for name, then, new in pairs if then != new]
     if differences:
         listed = "\n".join(f"  {difference}" for difference in differences)
         raise UserError(f"The run {folder.name} cannot be resumed; this differs:\n{listed}\nStart a new run instead.")

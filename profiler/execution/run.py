@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,23 +30,25 @@ from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import CellState
 from profiler.execution.channel import CellJob, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
-from profiler.execution.derived import Peaks, given_power, put_energy, put_operations
 from profiler.execution.display import Display
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
-from profiler.execution.schedule import Schedule, Visit
+from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.execution.workers import Workers
+from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
+from profiler.measure.reference import higher_peak, relate_to_peak
 from profiler.plan import Cell, Plan, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
 from profiler.results.runs import new_run_folder, now
 from profiler.results.store import ResultsFile, read_results
-from profiler.results.types import CellResult, Model, Reference, Results
+from profiler.results.types import CellResult, ModelResult, Reference, Results
 
+Kinds = tuple[type[Exception], ...]
 REFERENCE_DRIFT = 0.1
-ESTIMATE_SECONDS = 2.0  # the time left is worked out at most so often
-ESTIMATE_SHARE = 0.02  # and takes at most so much of the run
+REFERENCE_SECONDS = 60.0  # for the reference workload: more is a hang
+ESTIMATE_SHARE = 0.02  # of the run, at most, goes into working out how long it will take
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Execution:
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
         self.loaded = loaded
         self.recipe = loaded.recipe
-        self.given_power = given_power(loaded, options.device)
+        measure = self.recipe.measure
+        report = loaded.resolve_path(measure.powertop) if measure.powertop else None
+        self.given_power = given_power(measure.watts, measure.idle_watts, report) if measure.power_is_given else None
         self.options = options
         self.display = display
         self.plan: Plan = make_plan(self.recipe)
@@ -83,21 +88,24 @@ class Execution:
         known = {found.key: found for found in earlier.cells} if earlier else {}
         self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
+        self.workers.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
         self.workers.on_load = self._loaded
-        self.dataset = DatasetPasses.of(data, loaded, self.workers, self.file, display, results) if data else None
+        self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
+        if self.dataset is not None:
+            self.dataset.take_up(results.datasets)
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
         for state in self.states.values():
             self.forecasts[state.cell.variant].learn(state)
         self.schedule = self.make_schedule()
-        self.peaks = Peaks(self.workers, self.file.head.environment)
-        self._left: float | None = None
+        self.peaks = self.file.head.environment.references  # a resumed run knows those of the first part
+        self._estimate: tuple[float | None, int] = (None, 0)
         self._estimate_due = 0.0
 
-    def make_schedule(self) -> Schedule:
+    def make_schedule(self) -> RoundSchedule:
         """What the rounds of this run visit."""
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
-        return Schedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
+        return RoundSchedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
 
     def round_size(self, measure: Measure) -> RoundSize:
         return round_size(measure)
@@ -111,8 +119,8 @@ class Execution:
     def execute(self) -> Results:
         """Measure what is missing. An interruption is marked in the results, then raised again."""
         head = self.file.head
-        if head.run.status == "complete" and not self._anything_missing():
-            self.display.note("This run is complete: nothing is left to measure.")
+        if head.run.is_finished and not self._anything_missing():
+            self.display.note("This run is finished: nothing is left to measure.")
             return read_results(self.folder)
         head.run.status, head.run.finished = "running", None
         try:
@@ -144,18 +152,13 @@ class Execution:
         head = self.file.head
         first = self.recipe.variants[0].name
         try:
-            self.display.status(f"loading {self.recipe.pretrained_model.source}")
-            self.workers.ready(first)
+            with self._failing(first, (WorkerError,)):
+                self.workers.ready(first)
+                self._check_overrides()
+                head.environment.reference = self._reference(first)
         except ModelError:
-            if not self.options.resume:  # nothing was measured: leave no empty run behind
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._leave_nothing()
             raise
-        except WorkerError as error:
-            self._fail_variant(first, str(error))
-        except NotSupported as error:
-            self._skip_variant(first, str(error))
-        else:
-            head.environment.reference = self._reference(first)
         for text in warnings_at_start(head.environment, self.options.device, self.recipe):
             self._note(text)
         for cell, reason in self.plan.skipped.items():
@@ -165,6 +168,26 @@ class Execution:
                 self._put(state)
         self.file.write()
         self.display.begin(sum(self.schedule.planned().values()))
+
+    def _check_overrides(self) -> None:
+        """A model that a variant's `set:` makes is loaded before anything is measured: a mistake in it ends the run."""
+        checked = [self.loaded.by_variant[self.recipe.variants[0].name].pretrained_model]
+        for variant, recipe in self.loaded.by_variant.items():
+            if recipe.pretrained_model in checked or self.file.head.model(variant) is not None:
+                continue
+            checked.append(recipe.pretrained_model)
+            try:
+                self.workers.ready(variant)
+            except ModelError as error:
+                raise ModelError(f"The variant {variant} cannot be made: {error}") from None
+            except (WorkerError, NotSupported):
+                continue  # said when its turn comes
+
+    def _leave_nothing(self) -> None:
+        """Nothing was measured: no empty run stays behind."""
+        if not self.options.resume:
+            self.workers.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _dataset_rounds(self) -> int:
@@ -189,16 +212,12 @@ class Execution:
                 if number == 0 and state.open:
                     state.skip = self._reason_to_skip(state.cell)
             if all(state.open for state in states):
-                self.display.cell(cells[0], number, self._time_left())
-                try:
+                self.display.cell(cells[0], number, self._to_come()[0])
+                with self._failing(cells[0].variant):
                     self._measure(number, states, handoffs)
-                except (ModelError, WorkerError) as error:
-                    self._fail_variant(cells[0].variant, str(error))
-                except NotSupported as error:
-                    self._skip_variant(cells[0].variant, str(error))
             for state in states:
                 self.forecasts[state.cell.variant].learn(state)
-                self.display.cell_done(self._put(state), number)
+                self.display.cell_done(self._put(state), number, *self._to_come())
         self.file.head.run.rounds = self.schedule.number
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
@@ -249,31 +268,29 @@ class Execution:
         head = self.file.head
         start = head.environment.reference
         measured = [state.cell.variant for state in self.states.values() if state.rounds]
+        unstable = set(self.schedule.unstable())
         if measured:
             end = self._reference(measured[0])
             head.environment.reference_at_end = end
             # A better peak than when a cell was measured is nearer the truth: shares of it follow. And what was not
             # stable when it was last visited did not know yet why there would be no more rounds.
-            unstable = set(self.schedule.unstable())
             late = [state for cell, state in self.states.items() if "operations" in state.found or cell in unstable]
-            self.file.put_all([self._result(state) for state in late])
+            self.file.put(*map(self._result, late))
             if start and end and start.threads == end.threads:
                 change = end.gflops / start.gflops - 1
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
         head.environment.at_end = read_state()
         head.run.stopped_by = self.schedule.stopped_by
-        self._say_why_stopped()
-        head.run.status = "complete"
+        if measured and self.schedule.stopped_by is not None:
+            by, rounds = self.schedule.stopped_by, self.schedule.number
+            self.display.note(messages.stopped(by, rounds, len(unstable), len(measured)))
+        failed = any(state.failure for state in self.states.values()) or (
+            self.dataset is not None and self.dataset.has_failures
+        )
+        head.run.status = "finished with failures" if failed else "complete"
         head.run.finished = now()
         self.file.write()
-
-    def _say_why_stopped(self) -> None:
-        measured = [state for state in self.states.values() if state.rounds]
-        if not measured or self.schedule.stopped_by is None:
-            return
-        unstable = len(self.schedule.unstable())
-        self.display.note(messages.stopped(self.schedule.stopped_by, self.schedule.number, unstable, len(measured)))
 
     # -- pieces
 
@@ -284,7 +301,9 @@ class Execution:
     def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.head.run.loading_s += seconds
-        model = Model(variant=variant, source=wanted.source, type=wanted.type, **structs.asdict(loaded))
+        baseline = next(each.baseline for each in self.recipe.variants if each.name == variant)
+        about = {"variant": variant, "baseline": baseline, "source": wanted.source, "type": wanted.type}
+        model = ModelResult(**about, **structs.asdict(loaded))
         self.forecasts[variant].window = model.window_s
         models = self.file.head.models
         known = self.file.head.model(variant)
@@ -306,65 +325,70 @@ class Execution:
 
     def _result(self, state: CellState) -> CellResult:
         model = self.file.head.model(state.cell.variant)
-        output = model.output if model else "the model's final output"
         audio = self.recipe.profiling_dimensions.example_audio
         result = state.result(
             self.loaded.by_variant[state.cell.variant].measure.width,
-            f"waveforms in memory to {output}",
+            self.file.head.timed_region(state.cell.variant),
             Path(audio).name if audio else "random data",
             self.schedule.stopped_by or "",
         )
         put_energy(result, self.given_power, self.recipe)
-        put_operations(result, self.peaks.of(self.threads[state.cell.variant]), model)
+        put_operations(result, self.peaks.get(str(self.threads[state.cell.variant])), model)
         return result
 
-    def _skip_variant(self, variant: str, reason: str) -> None:
-        """A variant that would change nothing, or cannot run here: it says so, instead of repeating other figures."""
-        for state in self.states.values():
-            if state.cell.variant == variant and state.skip is None:
-                state.skip = f"variant not supported: {reason}"
-                self._put(state)
+    @contextmanager
+    def _failing(self, variant: str, kinds: Kinds = (ModelError, WorkerError)) -> Iterator[None]:
+        """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on. One that would
+        change nothing, or cannot run here, says so, instead of repeating other figures."""
+        failed = skipped = None
+        try:
+            yield
+        except kinds as error:
+            failed = str(error)
+        except NotSupported as error:
+            skipped = f"variant not supported: {error}"
+        states = [state for state in self.states.values() if state.cell.variant == variant and state.skip is None]
+        for state in states if failed or skipped else ():
+            state.failure, state.skip = failed or state.failure, skipped
+            self._put(state)
+        if failed:
+            self.display.variant_failed(variant, len(states), failed)
 
     def _ready(self, variant: str) -> None:
         """Load a variant's model and measure the machine's peak with its number of threads, once each."""
-        try:
+        with self._failing(variant):
             self.workers.ready(variant)
-        except (ModelError, WorkerError) as error:
-            self._fail_variant(variant, str(error))
-        except NotSupported as error:
-            self._skip_variant(variant, str(error))
-        else:
-            if self.peaks.of(self.threads[variant]) is None:
+            if str(self.threads[variant]) not in self.peaks:
                 self._reference(variant)
 
     def _reference(self, variant: str) -> Reference | None:
+        """What the machine does now, in the variant's process; a disturbance lowers it, so the best is the peak."""
         self.display.status("reference workload")
-        return self.peaks.measure(variant, self.threads[variant])
-
-    def _fail_variant(self, variant: str, reason: str) -> None:
-        """A variant whose model cannot be loaded: its cells fail with the reason, the run goes on."""
-        for state in self.states.values():
-            if state.cell.variant == variant and state.skip is None:
-                state.failure = reason
-                self._put(state)
+        found, threads = self.workers.reference(variant, REFERENCE_SECONDS), str(self.threads[variant])
+        if found is not None:
+            self.peaks[threads] = higher_peak(self.peaks.get(threads), found)
+        return found
 
     def _reason_to_skip(self, cell: Cell) -> str | None:
-        model = self.file.head.model(cell.variant)
-        rate = (model.sample_rate if model else None) or 16000
+        rate = self.file.head.rate(cell.variant)
         return self.forecasts[cell.variant].reason_to_skip(cell, available_memory(), rate)
 
-    def _time_left(self) -> float | None:
-        """Of the first rounds, and of the time for more where cells need them."""
+    def _to_come(self) -> tuple[float | None, int]:
+        """Seconds of the first rounds and of the time for more where cells need them; how many steps are planned.
+
+        What will be skipped, by all that is known now, takes no time.
+        """
         start = time.monotonic()
         if start >= self._estimate_due:
             planned = self.schedule.planned()
+            skipped = [cell for cell in planned if not self.states[cell].rounds and self._reason_to_skip(cell)]
+            planned = {cell: count for cell, count in planned.items() if cell not in skipped}
             left = self.schedule.span_left()
             if planned or self.schedule.unstable():
-                left = max(left, self._predicted(planned), self.schedule.seconds_left())
-            self._left = max(0.0, left)
-            cost = time.monotonic() - start
-            self._estimate_due = start + max(ESTIMATE_SECONDS, cost / ESTIMATE_SHARE)
-        return self._left
+                left = max(left, self._predicted(planned), self.schedule.seconds_left(without=skipped))
+            self._estimate = max(0.0, left), sum(planned.values())
+            self._estimate_due = start + (time.monotonic() - start) / ESTIMATE_SHARE
+        return self._estimate
 
     def _predicted(self, planned: dict[Cell, int]) -> float:
         total = 0.0
@@ -376,6 +400,30 @@ class Execution:
         return total
 
     def _note(self, text: str) -> None:
+        """Once per run, however many variants have it."""
         if text not in self.file.head.run.notes:
             self.file.head.run.notes.append(text)
-        self.display.note(text)
+            self.display.note(text)
+
+
+# -- figures of a cell that follow from others
+
+
+def put_energy(result: CellResult, power: GivenPower | None, recipe: Recipe) -> None:
+    """With a power that the user gave, energy follows from the latency; without energy there is a reason."""
+    if result.latency_s is None:
+        return
+    if power is not None:
+        result.energy_j = energy_from_watts(power, result.latency_s.median, result.input.seconds_of_audio or 0.0)
+    elif not recipe.measure.energy:
+        result.energy_reason = "the recipe has measure.energy: false"
+
+
+def put_operations(result: CellResult, peak: Reference | None, model: ModelResult | None) -> None:
+    """How near the peak the cell came; and what the model does for a second of audio, by the first cell that tells."""
+    if not result.operations or not result.latency_s:
+        return
+    relate_to_peak(result.operations, result.latency_s.median, peak)
+    if model is not None and model.operations.macs_per_second_of_audio is None:
+        model.operations.macs_per_second_of_audio = result.operations.per_second
+        model.operations.uncounted = result.operations.uncounted

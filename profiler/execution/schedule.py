@@ -12,7 +12,7 @@ with all of them for a while, even where their rounds agree.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 from profiler.execution.cell import CellState
@@ -28,7 +28,7 @@ Visit = tuple[Cell, ...]  # one cell, or two that take turns
 CELLS_AT_LEAST = 6
 
 
-class Schedule:
+class RoundSchedule:
     """The rounds of one run."""
 
     def __init__(
@@ -85,20 +85,17 @@ class Schedule:
         wide = len(self.unstable())
         return f"{many(wide, 'cell')} with a 95 % CI wider than wanted" if wide else "all cells are stable"
 
-    def seconds_left(self) -> float:
+    def seconds_left(self, without: Collection[Cell] = ()) -> float:
         """Of the time for all cells: what some do not need, others may."""
-        given = sum(self.measure[cell.variant].budget for cell in self._open())
+        given = sum(self.measure[cell.variant].budget for cell in self._open() if cell not in without)
         return given - sum(state.work.get("time", 0.0) for state in self.states.values())
 
     def span_left(self) -> float:
-        """Seconds for which the run goes on with all cells, however stable."""
-        elapsed = self.clock() - self.started if self.started is not None else 0.0
-        return self._least_seconds() - elapsed
-
-    def _least_seconds(self) -> float:
-        """How long the run lasts at least; a quick look, without intervals, just takes its rounds."""
+        """Seconds for which the run goes on with all cells, however stable; a quick look, without intervals, just takes
+        its rounds."""
         budgets = [self.measure[cell.variant].budget for cell in self._open()]
-        return CELLS_AT_LEAST * max(budgets, default=0.0) if self.rounds >= INTERVAL_NEEDS else 0.0
+        least = CELLS_AT_LEAST * max(budgets, default=0.0) if self.rounds >= INTERVAL_NEEDS else 0.0
+        return least - (self.clock() - self.started if self.started is not None else 0.0)
 
     def _open(self) -> list[Cell]:
         return [cell for cell, state in self.states.items() if state.open]

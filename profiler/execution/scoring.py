@@ -8,18 +8,17 @@ from pathlib import Path
 from profiler.accuracy import transcripts
 from profiler.accuracy.score import Score, left_out, put_differences, put_rates, score
 from profiler.accuracy.transcripts import Transcript
-from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
-from profiler.results.types import Accuracy, DatasetResult, Model
+from profiler.results.types import Accuracy, DatasetResult, ModelResult
 
 RANDOM = "random weights"
 NOT_REACHED = "not transcribed yet"
 
 
 @dataclass
-class Scoring:
+class RunScores:
     """The texts of each variant, what stood against others, and the scores so far."""
 
     plan: DatasetPlan
@@ -30,9 +29,10 @@ class Scoring:
     not_text: set[str] = field(default_factory=set)  # variants
     scores: dict[str, Score] = field(default_factory=dict)
     records: dict[str, Accuracy] = field(default_factory=dict)
+    baselines: dict[str, str | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> Scoring:
+    def of(cls, plan: DatasetPlan, folder: Path, variants: list[str], earlier: list[Accuracy]) -> RunScores:
         """Takes up what an interrupted run has kept."""
         made = cls(plan, folder, {variant: {} for variant in variants}, records={one.variant: one for one in earlier})
         for variant in variants:
@@ -53,7 +53,9 @@ class Scoring:
         utterances = {utterance.id: utterance for utterance in self.plan.batches[batch]}
         for name, text in zip(done.ids, done.texts, strict=True):
             if name not in known:
-                new.append(_transcript(utterances[name], text, done.latency or 0.0, batch, len(done.ids)))
+                spoken, took = utterances[name], done.latency or 0.0
+                assert spoken.text is not None
+                new.append(Transcript(name, spoken.text, text, spoken.seconds, took, batch, len(done.ids)))
             elif known[name].hypothesis != text:
                 self.changed.setdefault(variant, set()).add(name)
         if new:
@@ -70,12 +72,12 @@ class Scoring:
         return [
             (index, place)
             for index, batch in enumerate(state.batches)
-            if (batch.failure is not None or batch.skip is not None) and len(batch.utterances) > 1
-            for place, utterance in enumerate(batch.utterances)
-            if utterance.id not in known
+            if (batch.failed is not None or batch.skipped is not None) and len(batch.ids) > 1
+            for place, name in enumerate(batch.ids)
+            if name not in known
         ]
 
-    def record(self, state: DatasetState, result: DatasetResult, model: Model | None) -> Accuracy | None:
+    def record(self, state: DatasetState, result: DatasetResult, model: ModelResult | None) -> Accuracy | None:
         """The variant's entry in the results; None where the set has no transcripts."""
         if not self.plan.scored and self.plan.unscored_reason is None:
             return None
@@ -97,7 +99,8 @@ class Scoring:
             self._score(variant)
             put_rates(record, self.scores.get(variant), settings.normalise, settings.seed)
         self.records[variant] = record
-        put_differences(list(self.records.values()), self.scores, settings.seed)
+        self.baselines[variant] = model.baseline if model else None
+        put_differences(list(self.records.values()), self.scores, self.baselines, settings.seed)
         return record
 
     def _score(self, variant: str) -> None:
@@ -107,7 +110,7 @@ class Scoring:
             if found:
                 self.scores[variant] = found
 
-    def _reason(self, state: DatasetState, result: DatasetResult, model: Model | None) -> str | None:
+    def _reason(self, state: DatasetState, result: DatasetResult, model: ModelResult | None) -> str | None:
         """Why a variant gets no error rate."""
         if self.plan.unscored_reason is not None:
             return self.plan.unscored_reason
@@ -123,17 +126,12 @@ class Scoring:
         """{id: reason} of what was drawn and has no text."""
         known, refused = self.texts[state.variant], self.refused.get(state.variant, {})
         return {
-            utterance.id: refused.get(utterance.id)
-            or (f"cannot be read: {state.unreadable[utterance.id]}" if utterance.id in state.unreadable else None)
-            or batch.failure
-            or batch.skip
+            name: refused.get(name)
+            or (f"cannot be read: {state.unreadable[name]}" if name in state.unreadable else None)
+            or batch.failed
+            or batch.skipped
             or NOT_REACHED
             for batch in state.batches
-            for utterance in batch.utterances
-            if utterance.id not in known
+            for name in batch.ids
+            if name not in known
         }
-
-
-def _transcript(utterance: Utterance, text: str, latency: float, batch: int, batch_size: int) -> Transcript:
-    assert utterance.text is not None
-    return Transcript(utterance.id, utterance.text, text, utterance.seconds, latency, batch, batch_size)

@@ -16,8 +16,10 @@ import gc
 import importlib
 import os
 import signal
+import statistics
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -25,28 +27,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler import messages, sandbox
+from profiler.device import Device
 from profiler.environment import available_memory, versions
 from profiler.errors import NotSupported, ProfilerError
-from profiler.execution.channel import (
-    REQUESTS,
-    AnyJob,
-    CellJob,
-    Channel,
-    Do,
-    Done,
-    Ended,
-    Event,
-    Failed,
-    Load,
-    Loaded,
-    Request,
-    Started,
-)
-from profiler.execution.job import run_job
-from profiler.measure.latency import notice_stops
+from profiler.execution import channel
+from profiler.measure.latency import INPUTS, Timing, notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
-from profiler.models.request import may_download
+from profiler.measure.passes import PASSES, Absent, Work, memory
+from profiler.models.model import may_download
 from profiler.processes import die_with_parent, explain
+from profiler.results.types import CellInput
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
@@ -54,49 +44,49 @@ if TYPE_CHECKING:
     from profiler.training.step import TrainingStep
 
 FIRST_USE_SECONDS = 0.01
+PROGRESS_SECONDS = 0.5  # at most this often does a worker report how far it is
 OOM_SCORE = "1000"  # when memory runs out, the kernel shall end the cell, not the parent
 
 
 class Worker:
     """What the process holds between requests."""
 
-    def __init__(self, channel: Channel[Request]) -> None:
-        self.channel = channel
+    def __init__(self, parent: channel.Channel[channel.Request]) -> None:
+        self.channel = parent
         self.model: Model | None = None
         self.speech: Speech | None = None
         self.step: TrainingStep | None = None
         self._own: list[Run] = []  # the pages that loading the model has used, which a fork that takes turns copies
         self._leaving: list[int] = []  # children whose work is done
+        self._last_report = 0.0
 
     def serve(self) -> None:
         """Answer requests until the parent closes the channel."""
         while (request := self.channel.receive()) is not None:
-            if isinstance(request, Load):
+            if isinstance(request, channel.Load):
                 self._answer(partial(self._load, request))
-            elif isinstance(request, Do) and request.fork:
+            elif isinstance(request, channel.Do) and request.fork:
                 self._in_fork(request.job)
-            elif isinstance(request, Do):
+            elif isinstance(request, channel.Do):
                 self._answer(partial(self._job, request.job))
 
-    def _answer(self, work: Callable[[], Event]) -> bool:
+    def _answer(self, work: Callable[[], channel.Event]) -> bool:
         """Do the work and send its result, or what went wrong in a sentence; the traceback goes to the log."""
         try:
             self.channel.send(work())
         except ProfilerError as error:
-            unsupported = isinstance(error, NotSupported)
-            self.channel.send(
-                Failed("unsupported" if unsupported else "user" if error.exit_code == 2 else "other", str(error))
-            )
+            kind: channel.FailureKind = "user" if error.exit_code == 2 else "other"
+            self.channel.send(channel.Failed("unsupported" if isinstance(error, NotSupported) else kind, str(error)))
         except MemoryError:
-            self.channel.send(Failed("other", "out of memory"))
+            self.channel.send(channel.Failed("other", "out of memory"))
         except Exception as error:
             traceback.print_exc()
-            self.channel.send(Failed("other", explain(error)))
+            self.channel.send(channel.Failed("other", explain(error)))
         else:
             return True
         return False
 
-    def _load(self, request: Load) -> Loaded:
+    def _load(self, request: channel.Load) -> channel.Loaded:
         downloads = may_download(request.model)
         if request.sandbox is not None:
             tempfile.tempdir = str(request.sandbox.temporary)  # known to a library already, maybe
@@ -105,13 +95,12 @@ class Worker:
 
         torch.set_num_threads(1)
         from profiler.audio import Speech
-        from profiler.device import Device
-        from profiler.execution.conversion import convert_loaded
         from profiler.measure.breakdown import find_parts
         from profiler.measure.parameters import count_parameters, size_bytes
         from profiler.measure.passes.trace import prepare_profiler
         from profiler.models.load import load_model
         from profiler.training.step import begin_training, describe
+        from profiler.variants.convert import convert_loaded
 
         device = Device(request.model.device)
         device.require()
@@ -133,11 +122,7 @@ class Worker:
         # What is imported on first use is imported here, once, and not in every fork.
         torch.manual_seed(0)
         self.model.prepare(self.speech.batch(FIRST_USE_SECONDS, 1, seed=0))
-        for name in (
-            "torch.autograd.profiler",
-            "profiler.measure.breakdown.rows",
-            "profiler.measure.breakdown.profiled",
-        ):
+        for name in ("torch.autograd.profiler", "profiler.measure.breakdown.rows"):
             importlib.import_module(name)
         # What is here now is never garbage: a collection in a fork need not walk it, which would copy all its pages.
         gc.collect()
@@ -147,7 +132,7 @@ class Worker:
             if not fit(self._own, available_memory()):
                 self._own = []
                 self.model.notes.append(messages.LARGE_MODEL)
-        return Loaded(
+        return channel.Loaded(
             weights=self.model.weights,
             output=self.model.output,
             sample_rate=self.model.rate,
@@ -160,13 +145,90 @@ class Worker:
             notes=self.model.notes,
         )
 
-    def _job(self, job: AnyJob) -> Done:
-        before = os.times()
-        run_job(job, self.model, self.speech, self.channel.send, self.channel.receive, self.step)
-        after = os.times()
-        return Done(after.user + after.system - before.user - before.system)
+    def _job(self, job: channel.AnyJob) -> channel.Done:
+        """Each pass is announced, and what it gives is sent as soon as it is done."""
+        import torch
 
-    def _in_fork(self, job: AnyJob) -> None:
+        before = os.times()
+        memory.let_parent_reset(self._reset_peak)
+        if job.cpus:
+            os.sched_setaffinity(0, job.cpus)
+        torch.set_num_threads(job.threads)
+        if isinstance(job, channel.ReferenceJob):
+            from profiler.measure.reference import measure_reference
+
+            self.channel.send(channel.ReferenceDone(measure_reference()))
+        else:
+            assert self.model is not None
+            assert self.speech is not None
+            if job.device == "cpu":
+                torch.default_generator.manual_seed(job.seed)  # torch.manual_seed asks every kind of device it knows
+            else:
+                torch.manual_seed(job.seed)
+            with torch.set_grad_enabled(self.step is not None):
+                if isinstance(job, channel.DatasetJob):
+                    from profiler.execution.batches import time_batches
+
+                    time_batches(job, self.model, self.speech, self.channel.send, self.step)
+                else:
+                    self._do_passes(job, self.model, self.speech)
+        after = os.times()
+        return channel.Done(after.user + after.system - before.user - before.system)
+
+    def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
+        """With a training step the passes call that, in place of the model."""
+        step = self.step
+        batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
+        work = Work(
+            model=model,
+            step=step,
+            inputs=[step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches],
+            seconds_of_audio=batches[0].seconds_of_audio,
+            device=Device(job.device),
+            size=job.size,
+            seed=job.seed,
+            trace=job.trace,
+            folder=job.folder,
+            place=job.place,
+            counted="operations" in job.passes,
+            handoff=job.handoff,
+            wait=self._take_turn if job.turns else None,
+            progress=self._progress,
+        )
+        given = CellInput(
+            seconds_of_audio=statistics.fmean(batch.seconds_of_audio for batch in batches),
+            share_of_padding=statistics.fmean(batch.share_of_padding for batch in batches),
+        )
+        self._last_report = time.monotonic()
+        for name in job.passes:
+            self.channel.send(channel.BeginPass(name))
+            start = time.perf_counter()
+            found = PASSES[name].measure(work)
+            done = channel.PassDone(name=name, input=given, work_s=time.perf_counter() - start)
+            if isinstance(found, Absent):
+                done.reason = found.reason
+            else:
+                done.result = found
+            self.channel.send(done)
+
+    def _reset_peak(self) -> bool:
+        self.channel.send(channel.ResetPeak())
+        answer = self.channel.receive()
+        return isinstance(answer, channel.PeakReset) and answer.done
+
+    def _take_turn(self, last: float | None) -> bool:
+        self.channel.send(channel.Called(last))
+        answer = self.channel.receive()
+        return isinstance(answer, channel.Turn) and answer.again
+
+    def _progress(self, timing: Timing) -> None:
+        now = time.monotonic()
+        if now - self._last_report >= PROGRESS_SECONDS:
+            self._last_report = now
+            seen = timing.samples or timing.warmup
+            self.channel.send(channel.Progress(len(timing.samples), seen[len(seen) // 2]))
+
+    def _in_fork(self, job: channel.AnyJob) -> None:
         """Have the job done by a child. One that is done says so by a byte, and is still leaving while the next one
         starts: giving back its memory takes as long as all else around a small job."""
         sys.stdout.flush()
@@ -177,8 +239,8 @@ class Worker:
         if child == 0:
             os.close(read_end)
             die_with_parent()
-            self.channel.send(Started(os.getpid()))
-            if isinstance(job, CellJob) and job.turns:
+            self.channel.send(channel.Started(os.getpid()))
+            if isinstance(job, channel.CellJob) and job.turns:
                 own_pages(self._own)
             done = self._answer(partial(self._job, job))
             sys.stderr.flush()
@@ -193,23 +255,19 @@ class Worker:
             return
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
-        self.channel.send(Ended(-ended if ended < 0 else None))
-
-
-def _offer_to_oom_killer() -> None:
-    """Forks inherit it, and are larger than this process: the kernel ends the cell."""
-    # Where it is not Linux, or not allowed, the system chooses by size, which is this process anyway.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+        self.channel.send(channel.Ended(-ended if ended < 0 else None))
 
 
 def main() -> None:
     die_with_parent()
-    _offer_to_oom_killer()
+    # Forks inherit it, and are larger than this process: the kernel ends the cell. Where it is not Linux, or not
+    # allowed, the system chooses by size, which is this process anyway.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     notice_stops()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it ends workers itself
     read_fd, write_fd = (int(argument) for argument in sys.argv[1:3])
-    Worker(Channel(read_fd, write_fd, REQUESTS)).serve()
+    Worker(channel.Channel(read_fd, write_fd, channel.REQUESTS)).serve()
 
 
 if __name__ == "__main__":

@@ -1,34 +1,296 @@
-"""The worker processes of a run: one per variant, started when needed, replaced when it died."""
+"""The parent's side of workers: one process per variant, started when needed and replaced when it died.
+
+A worker is asked, noticed when it dies or hangs, and ended with all its children.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from msgspec import structs
+from platformdirs import user_cache_path
 
+from profiler import sandbox
 from profiler.device import Device
-from profiler.environment import available_memory
-from profiler.execution.channel import AnyJob, CellJob, Load, Loaded, PassDone, Ready, ReferenceJob
-from profiler.execution.handle import JobFailed, OnEvent, RunningJob, WorkerHandle
-from profiler.models.model import ModelRequest
-from profiler.models.request import model_request
+from profiler.environment import available_memory, worker_environment
+from profiler.errors import ModelError, NotSupported, WorkerError
+from profiler.execution import channel
+from profiler.execution.cell import typed
+from profiler.models.model import ModelRequest, model_request
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
 from profiler.results.runs import make_folder
 from profiler.results.types import Reference
+from profiler.temporary import TemporaryFolder
 
-Outcome = tuple[dict[str, PassDone], JobFailed | None]
+OnEvent = Callable[[channel.Event], None]
+E = TypeVar("E")
+GRACE_SECONDS = 10.0  # for a worker to notice that its child was ended
 LOADING_SECONDS = 3600.0  # a large model over a slow network; a hang is noticed all the same
 LOG = "worker.log"
 ROOM = 0.5  # of the machine's memory stays free while models of other variants are kept
+
+
+class JobFailed(WorkerError):
+    """A job ended before all its passes were done; the message says why, in the words of a table."""
+
+    def __init__(self, reason: str, during: str = "", results: dict[str, channel.PassDone] | None = None) -> None:
+        super().__init__(reason)
+        self.during = during  # the pass that did not end
+        self.results = results or {}  # of the passes before it
+
+
+ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
+ASK = 0xFFFFFFFF  # gives the personality without changing it
+
+
+@contextmanager
+def same_addresses(wanted: bool = True) -> Iterator[bool]:
+    """Processes that are started meanwhile have their memory at the same addresses; gives whether that is so.
+
+    Linux puts the code, the heap and the stack of each process at random addresses. Where they happen to lie makes the
+    same code a per cent or two faster or slower for as long as the process lives: two equal sides of an A/B run would
+    differ by that in all rounds alike. Containers may forbid it.
+    """
+    if not wanted or sys.platform != "linux":
+        yield False
+        return
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes, personality.restype = [ctypes.c_ulong], ctypes.c_int
+    before = personality(ASK)
+    fixed = before != -1 and personality(before | ADDR_NO_RANDOMIZE) != -1
+    try:
+        yield fixed
+    finally:
+        if fixed:
+            personality(before)
+
+
+class WorkerHandle:
+    """One worker process with its channel. Without `trust` it is told where it may write (sandbox.py)."""
+
+    def __init__(
+        self, log: Path, threads: int, python: str = sys.executable, same_place: bool = False, trust: bool = False
+    ) -> None:
+        their_read, our_write = os.pipe()
+        our_read, their_write = os.pipe()
+        self.log = log
+        self.job_cpu_seconds = 0.0  # of the last job
+        self._temporary = None if trust else TemporaryFolder()
+        self.places = _places(log.parent, self._temporary.path) if self._temporary else None
+        environment = worker_environment(threads, trust)
+        if self.places is not None:
+            environment.update(sandbox.environment(self.places))
+        with log.open("ab") as output, same_addresses(same_place):
+            self.process = subprocess.Popen(
+                # -P: nothing is imported from the current folder, where anybody's files may lie
+                [python, "-P", "-m", "profiler.execution.worker", str(their_read), str(their_write)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(their_read, their_write),
+                env=environment,
+                start_new_session=True,  # a group of its own: Ctrl-C reaches only us, and we can end all of it at once
+            )
+        os.close(their_read)
+        os.close(their_write)
+        self.channel = channel.Channel(our_read, our_write, channel.EVENTS)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def load(self, request: channel.Load, timeout: float) -> channel.Loaded:
+        """Have the model loaded. Raises ModelError when the user can fix it, NotSupported for the variant."""
+        self.send(request)
+        try:
+            answer = self.channel.receive(timeout)
+        except TimeoutError:
+            self.kill()
+            raise WorkerError(
+                f"No answer within {timeout:g} s while loading the model. The worker's log is {self.log}."
+            ) from None
+        except ValueError as error:
+            self.kill()
+            raise WorkerError(f"The worker's answer while loading the model cannot be read: {error}.") from error
+        if answer is None:
+            raise WorkerError(f"The worker died while loading the model: {self.how_it_died()}. Its log is {self.log}.")
+        if isinstance(answer, channel.Failed):
+            if answer.kind == "other":
+                raise WorkerError(f"Loading the model failed: {answer.message}. The worker's log is {self.log}.")
+            raise (ModelError if answer.kind == "user" else NotSupported)(answer.message)
+        assert isinstance(answer, channel.Loaded)
+        return answer
+
+    def start(
+        self, job: channel.AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
+    ) -> RunningJob:
+        """Begin a job."""
+        self.send(channel.Do(job, fork))
+        return RunningJob(self, fork, timeout, on_event)
+
+    def send(self, request: channel.Request) -> None:
+        try:
+            self.channel.send(request)
+        except BrokenPipeError:
+            raise JobFailed(self.how_it_died()) from None
+
+    def how_it_died(self) -> str:
+        try:
+            code = self.process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "the worker closed its channel"
+        return _signal_sentence(-code) if code < 0 else f"the worker ended with status {code}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """End the worker and whatever it started, at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process that the worker names is one of its own."""
+        try:
+            return os.getsid(pid) == self.pid
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        if self.alive:
+            self.kill()
+        self.channel.close()
+        if self._temporary is not None:
+            self._temporary.remove()
+
+
+def _places(folder: Path, temporary: Path) -> sandbox.Places:
+    cache = user_cache_path("speech-profiler", appauthor=False) / "untrusted"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:  # no home, or one that cannot be written to
+        cache = temporary
+    return sandbox.Places(folder.resolve(), temporary, cache)
+
+
+class RunningJob:
+    """A job that a worker is doing: reads what it reports, and notices when it dies or hangs."""
+
+    def __init__(self, worker: WorkerHandle, fork: bool, timeout: float, on_event: OnEvent) -> None:
+        self.worker = worker
+        self.fork = fork
+        self.timeout = timeout
+        self.on_event = on_event
+        self.results: dict[str, channel.PassDone] = {}  # of the passes that are done
+        self.reference: Reference | None = None
+        self._deadline = time.monotonic() + timeout
+        self._child: int | None = None
+        self._during = self._problem = ""
+
+    def finish(self) -> dict[str, channel.PassDone]:
+        """What each pass gave, once all are done."""
+        self.wait_for(channel.Done)
+        return self.results
+
+    def call(self) -> float | None:
+        """Of a job that takes turns: one timed call; its wall seconds."""
+        self.worker.send(channel.Turn(again=True))
+        return self.wait_for(channel.Called).wall
+
+    def finish_turns(self) -> None:
+        """Of a job that takes turns: no more calls, but for those of further passes."""
+        self.worker.send(channel.Turn(again=False))
+        self.finish()
+
+    def wait_for(self, kind: type[E]) -> E:
+        """Read events up to one of this kind. Raises JobFailed."""
+        while not isinstance(event := self._receive(), kind) or self._problem:
+            pass
+        if isinstance(event, channel.Done):
+            self.worker.job_cpu_seconds = event.cpu_s
+        return event
+
+    def _receive(self) -> channel.Event | None:
+        """The next event, noted; None where the time was over first."""
+        try:
+            event = self.worker.channel.receive(max(0.0, self._deadline - time.monotonic()))
+            if isinstance(event, channel.PassDone):
+                self.results[event.name] = typed(event)
+        except TimeoutError:
+            if self._problem:  # ended already, and still no word: the worker itself hangs
+                self.worker.kill()
+                raise self._failed(self._problem) from None
+            self._problem = f"no result within {self.timeout:g} s (measure.limit)"
+            self._end()
+            self._deadline = time.monotonic() + GRACE_SECONDS
+            return None
+        except ValueError as error:
+            self.worker.kill()
+            raise self._failed(f"what the worker sent cannot be read: {error}") from error
+        if event is None:
+            raise self._failed(self._problem or self.worker.how_it_died())
+        if isinstance(event, channel.Started):
+            self._child = event.pid if self.worker.owns(event.pid) else None
+        elif isinstance(event, channel.ResetPeak):
+            self.worker.send(channel.PeakReset(self._reset_peak()))
+        elif isinstance(event, channel.ReferenceDone):
+            self.reference = event.reference
+        elif isinstance(event, channel.Failed):
+            self._problem = self._problem or event.message
+            if not self.fork:
+                raise self._failed(self._problem)
+        elif isinstance(event, channel.Ended):
+            raise self._failed(self._problem or _signal_sentence(event.signal))
+        elif not isinstance(event, channel.PassDone):
+            if isinstance(event, channel.BeginPass):
+                self._during = event.name
+            elif isinstance(event, channel.BeginBatch | channel.BatchDone):  # of a data set: each has the whole time
+                self._deadline = time.monotonic() + self.timeout
+            self.on_event(event)
+        return event
+
+    def _failed(self, reason: str) -> JobFailed:
+        return JobFailed(reason, self._during, self.results)
+
+    def _reset_peak(self) -> bool:
+        try:
+            Path(f"/proc/{self._child or self.worker.pid}/clear_refs").write_text("5")
+        except OSError:
+            return False
+        return True
+
+    def _end(self) -> None:
+        if self._child is None:
+            self.worker.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+
+
+def _signal_sentence(number: int | None) -> str:
+    if not number:
+        return "the worker ended without a result"
+    why = "; out of memory is the usual cause" if number == signal.SIGKILL else ""
+    return f"killed by {signal.Signals(number).name}{why}"
+
+
+Outcome = tuple[dict[str, channel.PassDone], JobFailed | None]
 
 
 class Workers:
@@ -39,17 +301,13 @@ class Workers:
         self.folder = folder
         self.device = Device(device)
         self.threads = threads
-        self.on_load: Callable[[str, Loaded, float], None] = lambda variant, model, seconds: None
+        self.before_load: Callable[[str], None] = lambda variant: None
+        self.on_load: Callable[[str, channel.Loaded, float], None] = lambda variant, model, seconds: None
         self._workers: dict[str, WorkerHandle] = {}
-        self._made_room = False
+        self.crowded = False  # whether the models of all variants were too large to be held at once
         # Whether variants take turns: all are needed at once, none is let go for another, their processes are alike.
         self.together = False
         self._used = False  # whether a process has done a job in itself
-
-    @property
-    def crowded(self) -> bool:
-        """Whether the models of all variants were too large to be held at once."""
-        return self._made_room
 
     @property
     def can_fork(self) -> bool:
@@ -57,11 +315,10 @@ class Workers:
 
     def ready(self, variant: str) -> WorkerHandle:
         """A worker with the variant's model loaded."""
-        worker = self._workers.get(variant)
-        if worker is not None and worker.alive:
+        if (worker := self._workers.get(variant)) is not None and worker.alive:
             return worker
-        if worker is not None:
-            self._discard(variant)
+        self._discard(variant)
+        self.before_load(variant)
         self._make_room()
         recipe = self.loaded.by_variant[variant]
         audio = recipe.profiling_dimensions.example_audio
@@ -72,10 +329,10 @@ class Workers:
         worker = WorkerHandle(log, self.threads[variant], python, self.together, self.loaded.trust)
         self._workers[variant] = worker
         try:
-            request = Load(
+            request = channel.Load(
                 model=self._request(variant),
                 variant=settings,
-                audio=self.loaded.path_of(variant, audio) if audio else None,
+                audio=self.loaded.resolve_path(audio, variant) if audio else None,
                 fork=self.can_fork,
                 traced=recipe.profiling_dimensions.export_logs,
                 labels=recipe.trace.labels,
@@ -93,7 +350,7 @@ class Workers:
     def _make_room(self) -> None:
         """Idle models are let go where a new one could find too little memory; they are loaded again when needed."""
         if self._workers and not self.together and available_memory() < ROOM * psutil.virtual_memory().total:
-            self._made_room = True
+            self.crowded = True
             self.close()
 
     def _settings(self, name: str) -> Variant:
@@ -103,7 +360,9 @@ class Workers:
         """Code comes from the variant's own folder, where it names one; all other paths are the recipe's."""
         base, code = self.loaded.folder_of(variant), self._settings(variant).path
         request = model_request(self.loaded.by_variant[variant], base, self.device.name, self.loaded.trust)
-        return request if code is None else replace(request, base=self.loaded.path_of(variant, code), base_first=True)
+        return (
+            request if code is None else replace(request, base=self.loaded.resolve_path(code, variant), base_first=True)
+        )
 
     def _python(self, variant: str) -> str:
         given = self._settings(variant).python
@@ -115,17 +374,17 @@ class Workers:
         if not self.can_fork and self._used:
             self.close()
 
-    def do(self, variant: str, job: AnyJob, timeout: float, on_event: OnEvent) -> dict[str, PassDone]:
+    def do(self, variant: str, job: channel.AnyJob, timeout: float, on_event: OnEvent) -> dict[str, channel.PassDone]:
         """Do a job in a fork of the loaded worker, or in the worker itself. Raises JobFailed."""
         self._used = True
         try:
-            return self.ready(variant).run(job, self.can_fork, timeout, on_event)
+            return self.ready(variant).start(job, self.can_fork, timeout, on_event).finish()
         except JobFailed:
             if not self.can_fork:
                 self._discard(variant)
             raise
 
-    def run(self, jobs: dict[str, CellJob], timeout: float, on_event: OnEvent) -> Outcome:
+    def run(self, jobs: dict[str, channel.CellJob], timeout: float, on_event: OnEvent) -> Outcome:
         """Do one job: {pass: result} of what was done, and why the rest was not."""
         ((variant, job),) = jobs.items()
         try:
@@ -133,7 +392,7 @@ class Workers:
         except JobFailed as error:
             return error.results, error
 
-    def take_turns(self, jobs: dict[str, CellJob], timeout: float, on_event: OnEvent) -> list[Outcome]:
+    def take_turns(self, jobs: dict[str, channel.CellJob], timeout: float, on_event: OnEvent) -> list[Outcome]:
         """Do two jobs whose timed calls take turns: A B, B A, A B, ... Each has a process of its own; one sleeps."""
         size = next(iter(jobs.values())).size
         walls: list[list[float]] = [[] for _ in jobs]
@@ -150,7 +409,7 @@ class Workers:
             running.append(
                 self.ready(variant).start(structs.replace(job, turns=True), self.can_fork, timeout, on_event)
             )
-            step(number, lambda job: job.wait_for(Ready))
+            step(number, lambda job: job.wait_for(channel.Called))
         turns = 0
         while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
             for number in (0, 1) if turns % 2 == 0 else (1, 0):
@@ -160,29 +419,25 @@ class Workers:
             turns += 1
         for number in range(len(running)):
             if failures[number] is None:
-                step(number, lambda job: job.enough())
-                step(number, lambda job: job.finish())  # before the other's: passes beside timing do not overlap
+                step(number, lambda job: job.finish_turns())  # before the other's: passes beside timing do not overlap
         return [(job.results, failure) for job, failure in zip(running, failures, strict=True)]
 
     def reference(self, variant: str, timeout: float) -> Reference | None:
         """The reference workload, in a process of its own; None when it fails."""
-        job = ReferenceJob(threads=self.threads[variant])
+        job = channel.ReferenceJob(threads=self.threads[variant])
         try:
-            if self.can_fork:
-                return self._reference(self.ready(variant), job, timeout)
-            make_folder(self.folder / variant)
-            worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], self._python(variant))
-            try:
-                return self._reference(worker, job, timeout)
-            finally:
-                worker.close()
+            with contextlib.ExitStack() as ended:
+                if self.can_fork:
+                    worker = self.ready(variant)
+                else:
+                    make_folder(self.folder / variant)
+                    worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], self._python(variant))
+                    ended.callback(worker.close)
+                running = worker.start(job, self.can_fork, timeout)
+                running.finish()
+                return running.reference
         except JobFailed:
             return None
-
-    def _reference(self, worker: WorkerHandle, job: ReferenceJob, timeout: float) -> Reference | None:
-        running = worker.start(job, self.can_fork, timeout)
-        running.finish()
-        return running.reference
 
     def _discard(self, variant: str) -> None:
         worker = self._workers.pop(variant, None)

@@ -39,7 +39,7 @@ ALLOWED = {
     "math": "ceil floor log2 sqrt",
     "operator": "floordiv getitem sub truediv",
     "sentencepiece": "SentencePieceProcessor",
-    "profiler.doctor.encoder": "Encoder",
+    "profiler.doctor.encoder": "TrialEncoder",
     "profiler.models.placeholder_tokens": "PlaceholderTokens",
     # torch
     "torch": "device hamming_window hann_window manual_seed ones zeros",
@@ -232,7 +232,8 @@ def find(target: str) -> Any:
     if not is_allowed(target):
         raise PermissionError(target)  # never reached: whoever calls has asked
     target = target if "." in target else f"builtins.{target}"
-    module = next(name for name in sorted(_modules(), key=len, reverse=True) if target.startswith(f"{name}."))
+    modules = sorted({*ALLOWED, *OF_OTHER_VERSIONS}, key=len, reverse=True)
+    module = next(name for name in modules if target.startswith(f"{name}."))
     try:
         found: Any = dict if module == "dict" else importlib.import_module(module)
         for part in target[len(module) + 1 :].split("."):
@@ -241,10 +242,6 @@ def find(target: str) -> Any:
         return None
     home = (getattr(found, "__module__", None) or module).split(".")[0].lstrip("_")
     return found if home in (module.split(".")[0], "builtins") else None
-
-
-def _modules() -> set[str]:
-    return {*ALLOWED, *OF_OTHER_VERSIONS}
 
 
 def unsafe_settings(value: Any, key: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], str]]:

@@ -17,8 +17,7 @@ from typing import Any
 from profiler.errors import UserError
 from profiler.hyperyaml import values
 from profiler.hyperyaml.allowed import find, is_pure, may_call, unsafe_settings
-from profiler.hyperyaml.mistakes import Mistake, RecipeError
-from profiler.hyperyaml.outline import dotted
+from profiler.hyperyaml.outline import Mistake, RecipeError, dotted
 from profiler.hyperyaml.read import REFUSED, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call
@@ -56,35 +55,27 @@ def compute(call: Call, trust: bool) -> Any:
 
 def evaluate(value: Any, trust: bool) -> Any:
     """A tree with its described calls run, each once wherever it is shared."""
-    return _Evaluation(trust).value(value)
+    done: dict[int, Any] = {}
 
-
-class _Evaluation:
-    def __init__(self, trust: bool) -> None:
-        self.trust = trust
-        self._done: dict[int, Any] = {}
-
-    def value(self, node: Any) -> Any:
+    def evaluated(node: Any) -> Any:
         if isinstance(node, str):
             return _tuple(node) if TUPLE.fullmatch(node) else node
         if not isinstance(node, (dict, list, Call)):
             return node
-        if id(node) not in self._done:
-            self._done[id(node)] = self._made(node)
-        return self._done[id(node)]
+        if id(node) not in done:
+            done[id(node)] = called(node) if isinstance(node, Call) else values.mapped(node, evaluated)
+        return done[id(node)]
 
-    def _made(self, node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: self.value(inner) for key, inner in node.items()}
-        if isinstance(node, list):
-            return [self.value(inner) for inner in node]
-        if not self.trust and not may_call(node):
-            raise UserError(f"`{node}` {REFUSED}")
-        arguments = self.value(node.arguments)
-        if not self.trust:
+    def called(call: Call) -> Any:
+        if not trust and not may_call(call):
+            raise UserError(f"`{call}` {REFUSED}")
+        arguments = evaluated(call.arguments)
+        if not trust:
             for _, sentence in unsafe_settings(arguments):
-                raise UserError(f"`{node}`: {sentence}")
-        return _run(node, arguments, self.trust)
+                raise UserError(f"`{call}`: {sentence}")
+        return _run(call, arguments, trust)
+
+    return evaluated(value)
 
 
 def _run(call: Call, arguments: Any, trust: bool) -> Any:

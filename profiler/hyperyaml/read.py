@@ -7,7 +7,7 @@ file is refused before any of it is run. Files are bounded in kind, size and num
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from profiler.errors import UserError
 from profiler.hyperyaml import values
 from profiler.hyperyaml.allowed import may_call
-from profiler.hyperyaml.mistakes import Mistake
-from profiler.hyperyaml.outline import Outline, read_outline
+from profiler.hyperyaml.outline import Mistake, Outline, read_outline
 from profiler.hyperyaml.values import Call, Include, Reference
 from profiler.user_path import user_path
 
@@ -36,12 +35,11 @@ class Document:
     path: Path
     text: str
     outline: Outline
-    tree: Any = None
-    mistakes: list[Mistake] = field(default_factory=list)
+    tree: Any = None  # None where it cannot be read
 
     @property
-    def readable(self) -> bool:
-        return self.tree is not None
+    def mistakes(self) -> list[Mistake]:
+        return self.outline.mistakes
 
 
 def read_document(path: Path, trust: bool) -> Document:
@@ -85,7 +83,7 @@ class _Reader:
         yaml.Constructor = _Constructor
         yaml.allow_duplicate_keys = True
         outline = read_outline(text, str(path), yaml)
-        document = Document(path, text, outline, mistakes=list(outline.mistakes))
+        document = Document(path, text, outline)
         if outline.unreadable:
             return document
         constructor = yaml.constructor
@@ -95,10 +93,9 @@ class _Reader:
             document.tree = constructor.construct_document(outline.root)
         except ConstructorError as error:
             mark = error.problem_mark or error.context_mark
-            document.mistakes.append(Mistake(f"cannot be read: {error.problem}", "", str(path), mark and mark.line + 1))
+            outline.mistake(f"cannot be read: {error.problem}", mark and mark.line + 1)
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
-            document.mistakes.append(Mistake(f"a value cannot be read: {reason}", file=str(path)))
+            outline.mistake(f"a value cannot be read: {' '.join(str(error).split())[:200]}")
         finally:
             self._above.pop()
         return document
@@ -113,14 +110,11 @@ class _Reader:
             if path.resolve() in self._above:
                 raise UserError(f"{path} includes itself")
             included = self.read(path)
-        except UserError as error:
-            document.mistakes += [Mistake(str(error), file=str(document.path), line=line)]
+        except (UserError, OSError) as error:
+            why = str(error) if isinstance(error, UserError) else f"cannot include {name}: {error.strerror}"
+            document.outline.mistake(why, line)
             return None
-        except OSError as error:
-            reason = f"cannot include {name}: {error.strerror}"
-            document.mistakes += [Mistake(reason, file=str(document.path), line=line)]
-            return None
-        document.mistakes += included.mistakes
+        document.mistakes.extend(included.mistakes)
         return included.tree
 
 
@@ -150,7 +144,7 @@ class _Constructor(SafeConstructor):
         return None
 
     def mistake(self, node: Node, sentence: str) -> None:
-        self.document.mistakes.append(Mistake(sentence, file=str(self.document.path), line=node.start_mark.line + 1))
+        self.document.outline.mistake(sentence, node.start_mark.line + 1)
 
     def call(self, kind: str, target: str, node: Node) -> Call:
         found = Call(kind, target, self.arguments(node), str(self.document.path), node.start_mark.line + 1)

@@ -38,7 +38,7 @@ class Unresolved(ValueError):
         self.line = line
 
 
-def resolve(tree: Any, overrides: dict[str, Any], compute: Callable[[Call], Any], must_match: bool = False) -> Any:
+def resolve(tree: Any, overrides: dict[str, object], compute: Callable[[Call], Any], must_match: bool = False) -> Any:
     """The tree with `overrides` in it and no reference left. Raises Unresolved.
 
     `compute` gives the value of a call that a text needs; it raises Unresolved for what may not be run here.
@@ -59,7 +59,7 @@ def resolve(tree: Any, overrides: dict[str, Any], compute: Callable[[Call], Any]
         raise Unresolved("values or references are nested too deep") from None
 
 
-def _merge(tree: Any, changes: dict[str, Any]) -> None:
+def _merge(tree: Any, changes: dict[str, object]) -> None:
     for key, value in changes.items():
         if isinstance(value, dict) and key in tree:
             inner = tree[key]
@@ -96,10 +96,8 @@ class _Resolver:
         return found
 
     def _made(self, node: Any) -> Any:
-        if isinstance(node, dict):
-            return {key: self.value(inner) for key, inner in node.items()}
-        if isinstance(node, list):
-            return [self.value(inner) for inner in node]
+        if isinstance(node, (dict, list)):
+            return values.mapped(node, self.value)
         if isinstance(node, Include):
             return resolve(node.tree, self.value(node.overrides), self.compute)
         if isinstance(node, Reference):

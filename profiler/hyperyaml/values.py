@@ -5,6 +5,7 @@ Each is a type of its own, so that no plain value, whatever its keys look like, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +68,13 @@ def inner_values(value: Any) -> list[Any]:
     return []
 
 
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A mapping or a list with all that it holds changed; anything else as it is."""
+    if isinstance(value, dict):
+        return {key: change(inner) for key, inner in value.items()}
+    return [change(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
 def contains_call(value: Any) -> bool:
     return isinstance(value, Call) or any(contains_call(item) for item in inner_values(value))
 
@@ -85,11 +93,7 @@ def size(value: Any, known: dict[int, int] | None = None) -> int:
 
 def written(value: Any) -> Any:
     """For people: a call under its tag, as in {'!new:torch.nn.ReLU': {...}}. Is never read back."""
-    if isinstance(value, dict):
-        return {key: written(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [written(inner) for inner in value]
-    return {str(value): written(value.arguments)} if isinstance(value, Call) else value
+    return {str(value): written(value.arguments)} if isinstance(value, Call) else mapped(value, written)
 
 
 # -- between processes: nothing that a plain value could look like

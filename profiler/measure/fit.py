@@ -6,15 +6,16 @@ All coefficients are held at zero or above, which keeps predictions for larger c
 
 from __future__ import annotations
 
-import heapq
+import functools
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-POINTS_TO_PREDICT_FROM = 100  # the largest: what comes is larger still
+POINTS_TO_PREDICT_FROM = 100
 QUADRATIC_SHARE = 0.1  # the quadratic part "matters" from where it is a tenth of the rest
 
 
@@ -98,21 +99,34 @@ def fit_surface(points: Sequence[Point]) -> SurfaceFit | None:
 
 
 class Predictor:
-    """What a cell will cost, from other cells: by the fit, or in proportion to the audio where points are few."""
+    """What a cell will cost, from other cells: by the fit, or in proportion to the audio where points are few.
 
-    def __init__(self, points: Sequence[Point]) -> None:
-        nearest = heapq.nlargest(POINTS_TO_PREDICT_FROM, points, key=lambda point: point[0] * point[1])
-        self._fit = fit_surface(nearest)
-        self._largest = nearest[0] if nearest else None
+    The largest cells are kept, however many a run has: what is predicted is larger still.
+    """
+
+    def __init__(self, points: Iterable[Point] = ()) -> None:
+        self._values: dict[tuple[float, int], float] = {}
+        for point in points:
+            self.put(*point)
+
+    def put(self, seconds: float, batch_size: int, value: float) -> None:
+        self._values[seconds, batch_size] = value
+        self.__dict__.pop("_fit", None)
+        if len(self._values) > POINTS_TO_PREDICT_FROM:
+            del self._values[min(self._values, key=math.prod)]
+
+    @functools.cached_property
+    def _fit(self) -> SurfaceFit | None:
+        return fit_surface([(*place, value) for place, value in self._values.items()])
 
     def value(self, seconds: float, batch_size: int) -> float | None:
         """The predicted value; None when nothing was measured."""
         if self._fit is not None:
             return self._fit.value(seconds, batch_size)
-        if self._largest is None:
+        if not self._values:
             return None
-        known_seconds, known_batch, known = self._largest
-        return known * (seconds * batch_size) / (known_seconds * known_batch)
+        largest = max(self._values, key=math.prod)
+        return self._values[largest] * (seconds * batch_size) / math.prod(largest)
 
 
 def _nonnegative(matrix: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

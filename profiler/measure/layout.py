@@ -61,17 +61,13 @@ def fit(runs: Sequence[Run], available: int) -> bool:
 
 
 def own_pages(runs: Sequence[Run]) -> None:
-    """Copy these pages, which this process shares with the one it was forked from."""
-    for run in runs:
-        _copy(run)
-
-
-def _copy(run: Run) -> None:
-    """A run of pages in which some were given back to the system since it was found is copied around the gap."""
-    start, count = run
-    if not _populate(run) and ctypes.get_errno() == errno.ENOMEM and count > 1:
-        _copy((start, count // 2))
-        _copy((start + count // 2, count - count // 2))
+    """Copy these pages, which this process shares with the one it was forked from. A run of pages in which some were
+    given back to the system since it was found is copied around the gap."""
+    left = list(runs)
+    while left:
+        start, count = run = left.pop()
+        if not _populate(run) and ctypes.get_errno() == errno.ENOMEM and count > 1:
+            left += [(start, count // 2), (start + count // 2, count - count // 2)]
 
 
 def _used(start: int, end: int) -> Iterator[Run]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from profiler.recipe.schema import Recipe
 from profiler.results.types import ComponentCounts, Parameters, Size
@@ -32,12 +31,7 @@ WITHOUT_SIZE = ("weights", "tokens_per_second")
 
 
 def count_parameters(model: Model) -> Parameters:
-    """In total and by component.
-
-    Each parameter and buffer counts once, in the first component that has it. `buffers` are numbers that are not
-    learned by gradients, such as running means. `shared` lists names of one and the same thing: a tied parameter, or a
-    whole module that is used in several places. `details` has trainable parameters and buffers of each component.
-    """
+    """In total and by component; what is shared counts in the first component that has it."""
     seen: set[int] = set()
     components: dict[str, int] = {}
     details: dict[str, ComponentCounts] = {}
@@ -67,9 +61,7 @@ def shared_names(module: torch.nn.Module) -> list[list[str]]:
 
 def _children(owner: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     """What a module holds under its own names: parameters, and modules that have any."""
-    for name, parameter in owner._parameters.items():
-        if parameter is not None:
-            yield name, parameter
+    yield from ((name, parameter) for name, parameter in owner._parameters.items() if parameter is not None)
     for name, child in owner._modules.items():
         if child is not None and next(child.parameters(), None) is not None:
             yield name, child
@@ -122,12 +114,9 @@ def _value_bytes(value: Any) -> int:
 
 
 def _unseen(tensors: Iterable[Any], seen: set[int]) -> list[Any]:
-    found = []
-    for tensor in tensors:
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            found.append(tensor)
-    return found
+    found = {id(tensor): tensor for tensor in tensors if id(tensor) not in seen}
+    seen.update(found)
+    return list(found.values())
 
 
 def _numbers(tensors: Iterable[Any]) -> int:
@@ -144,10 +133,7 @@ def counts_file() -> Path:
 
 def shipped_counts() -> list[dict[str, Any]]:
     """[{recipe, variant, model, parameters, size_bytes}] of all shipped recipes."""
-    try:
-        found: list[dict[str, Any]] = json.loads(counts_file().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
+    found: list[dict[str, Any]] = json.loads(counts_file().read_bytes()) if counts_file().exists() else []
     return found
 
 
@@ -157,8 +143,7 @@ def model_key(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in WITHOUT_SIZE}
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(BaseModel):
     """Of one model."""
 
     parameters: Parameters
@@ -170,28 +155,8 @@ def known_counts(recipe: Recipe) -> Counts | None:
     key = model_key(recipe)
     for entry in shipped_counts():
         if entry["model"] == key:
-            return Counts(Parameters(**entry["parameters"]), Size(**entry["size_bytes"]))
+            return Counts.model_validate(entry)
     return None
-
-
-@contextmanager
-def _without_chatter() -> Iterator[None]:
-    """What libraries print while they are imported goes nowhere; errors are raised, not printed."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for saved, number in zip(kept, (1, 2), strict=True):
-            os.dup2(saved, number)
-            os.close(saved)
-        os.close(nowhere)
 
 
 def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
@@ -199,30 +164,33 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
     from profiler import sandbox
     from profiler.errors import ModelError, UserError
     from profiler.models.load import build_for_counting
-    from profiler.models.request import may_download, model_request
+    from profiler.models.model import may_download, model_request
     from profiler.processes import TrialFailed, in_fork
 
     request = model_request(recipe, base, trust=trust)
 
-    def count(folder: str) -> dict[str, Any]:
+    def count(folder: str) -> tuple[str, str]:
+        """(what is wrong, counts as JSON)."""
         if not trust:
             sandbox.restrict(sandbox.Places(Path(folder), Path(folder), Path(folder)), may_download(request))
             tempfile.tempdir = folder
         import torch
 
         torch.set_num_threads(1)  # a fork of a process that used several would wait for them
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for chatter in (1, 2):  # of libraries that are imported; errors are raised, not printed
+            os.dup2(nowhere, chatter)
         try:
-            with _without_chatter():
-                built = build_for_counting(request)
+            built = build_for_counting(request)
         except UserError as error:
-            return {"wrong": str(error)}
-        return {"parameters": count_parameters(built).model_dump(), "size_bytes": size_bytes(built).model_dump()}
+            return str(error), ""
+        return "", Counts(parameters=count_parameters(built), size_bytes=size_bytes(built)).model_dump_json()
 
     with tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
         try:
-            found = in_fork(lambda: count(folder), dict[str, Any])
+            wrong, found = in_fork(lambda: count(folder), tuple[str, str])
         except TrialFailed as error:
             raise ModelError(f"The parameters cannot be counted: {error}. Leave them out with --no-counts.") from error
-    if "wrong" in found:
-        raise ModelError(found["wrong"])
-    return Counts(Parameters.model_validate(found["parameters"]), Size.model_validate(found["size_bytes"]))
+    if wrong:
+        raise ModelError(wrong)
+    return Counts.model_validate_json(found)

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,31 +35,54 @@ NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
 # -- in the process that is measured
 
 
-@dataclass
-class StepRound:
-    """What a round of the timing pass knows of its steps."""
+@dataclass(frozen=True)
+class TrainingSteps:
+    """What the timing pass knows of its training steps, of one round or of all so far."""
 
-    phases: list[list[float]] | None  # seconds of each phase of each call
-    losses: list[float | None]
+    phases: list[list[float]] | None  # seconds of each phase of each call; None: the device has no clock for it
+    losses: list[float | None]  # of the first and the last step of the first round
     frame_rate: float
     tokens: float
     state_bytes: dict[str, int]
 
+    def joined(self, new: TrainingSteps) -> TrainingSteps:
+        phases = None if self.phases is None or new.phases is None else [*self.phases, *new.phases]
+        return replace(new, phases=phases, losses=self.losses or new.losses)
 
-def training_round(step: TrainingStep, inputs: list[Any]) -> StepRound:
+    @classmethod
+    def from_result(cls, result: StepFigures) -> TrainingSteps:
+        columns = [result.phases[name].samples for name in PHASES] if result.phases else []
+        return cls(
+            phases=[list(call) for call in zip(*columns, strict=True)] if columns else None,
+            losses=[result.loss.first, result.loss.last],
+            frame_rate=result.frames_per_second_of_audio,
+            tokens=result.tokens,
+            state_bytes=result.state_bytes,
+        )
+
+    def result(self, median: float, seconds_of_audio: float) -> StepFigures:
+        speed = seconds_of_audio / median if median else None
+        return StepFigures(
+            phases=phases_of(self.phases) if self.phases else None,
+            phases_reason=NO_CLOCK if self.phases is None else None,
+            state_bytes=self.state_bytes,
+            seconds_of_audio_per_second=speed,
+            frames_per_second=speed * self.frame_rate if speed else None,
+            frames_per_second_of_audio=self.frame_rate,
+            tokens=self.tokens,
+            loss=Loss(first=self.losses[0], last=self.losses[-1]) if self.losses else Loss(),
+        )
+
+
+def training_round(step: TrainingStep, inputs: list[Any]) -> TrainingSteps:
     """Of the steps since the warm-up."""
-    return StepRound(
+    return TrainingSteps(
         phases=step.times(),
-        losses=[_finite(loss) for loss in step.losses],
+        losses=[loss if math.isfinite(loss) else None for loss in map(float, step.losses)],
         frame_rate=step.frame_rate,
         tokens=statistics.fmean(targets.total for _, targets in inputs),
         state_bytes=step.state_bytes(),
     )
-
-
-def _finite(loss: Any) -> float | None:
-    value = float(loss)
-    return value if math.isfinite(value) else None
 
 
 def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:
@@ -129,55 +152,6 @@ def phase_spans(step: TrainingStep | None) -> AbstractContextManager[None]:
 
 
 # -- in the parent
-
-
-@dataclass
-class TrainingState:
-    """What is known of the phases of a cell so far."""
-
-    calls: list[list[float]] = field(default_factory=list)  # seconds of each phase, of all rounds
-    without_clock: bool = False
-    losses: list[float | None] = field(default_factory=list)  # of the first and the last step of the first round
-    frame_rate: float = 0.0
-    tokens: float = 0.0
-    state_bytes: dict[str, int] = field(default_factory=dict)
-
-    def add_round(self, new: StepRound) -> None:
-        self.calls += new.phases or []
-        self.without_clock |= new.phases is None
-        self.losses = self.losses or new.losses
-        self.frame_rate, self.tokens = new.frame_rate, new.tokens
-        self.state_bytes = new.state_bytes
-
-    @classmethod
-    def from_result(cls, result: StepFigures | None) -> TrainingState:
-        if result is None:
-            return cls()
-        columns = [result.phases[name].samples for name in PHASES] if result.phases else []
-        return cls(
-            calls=[list(call) for call in zip(*columns, strict=True)],
-            without_clock=result.phases is None,
-            losses=[result.loss.first, result.loss.last],
-            frame_rate=result.frames_per_second_of_audio,
-            tokens=result.tokens,
-            state_bytes=result.state_bytes,
-        )
-
-    def result(self, median: float, seconds_of_audio: float) -> StepFigures | None:
-        """None where nothing was trained."""
-        if not self.losses:
-            return None
-        speed = seconds_of_audio / median if median else None
-        return StepFigures(
-            phases=phases_of(self.calls) if self.calls else None,
-            phases_reason=NO_CLOCK if self.without_clock else None,
-            state_bytes=self.state_bytes,
-            seconds_of_audio_per_second=speed,
-            frames_per_second=speed * self.frame_rate if speed else None,
-            frames_per_second_of_audio=self.frame_rate,
-            tokens=self.tokens,
-            loss=Loss(first=self.losses[0], last=self.losses[-1]),
-        )
 
 
 def phases_of(calls: list[list[float]]) -> dict[str, Phase]:

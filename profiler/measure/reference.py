@@ -59,11 +59,8 @@ def higher_peak(known: Reference | None, found: Reference) -> Reference:
 
 
 def relate_to_peak(operations: Operations, latency: float, reference: Reference | None) -> None:
-    """Fill in how fast the operations were done, and how near the peak that is, where it was measured.
-
-    `intensity` is FLOPs for each byte that operators read and write. `bound` is what would take longer at the peak:
-    'compute' or 'memory'; 'overhead' where the call took several times longer than both.
-    """
+    """Fill in how fast the operations were done, and how near the peak that is, where it was measured. `bound` is what
+    would take longer at the peak, or `overhead` where the call took several times longer than both."""
     flops, moved = FLOPS_PER_MAC * operations.macs, operations.bytes_moved
     operations.achieved_gflops = flops / latency / 1e9 if latency > 0 else None
     operations.intensity = flops / moved if moved else None

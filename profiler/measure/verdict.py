@@ -21,10 +21,7 @@ PAIRS_WHEN_DISTURBED = 8  # so many where others used the machine: fewer may agr
 
 
 def judge(
-    rounds: Sequence[Sequence[float]],
-    cpu: Sequence[Sequence[float]],
-    conditions: Sequence[Condition],
-    width: float,
+    rounds: Sequence[Sequence[float]], cpu: Sequence[Sequence[float]], conditions: Sequence[Condition], width: float
 ) -> tuple[Estimate, Verdict, dict[str, float]]:
     """The figure of a cell, whether its interval is as narrow as wanted, and what disturbed it: kind -> figure."""
     found = estimate(rounds)

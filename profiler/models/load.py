@@ -7,6 +7,7 @@ weights of the described architecture.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 
 from profiler.errors import ModelError
@@ -49,7 +50,7 @@ def build_for_counting(request: ModelRequest) -> Model:
     for name in ("torchaudio.compliance.kaldi", "torch._dynamo"):
         import_module(name)  # makes a tensor on first import, which must not be a meta one
     with torch.device("meta"):
-        return _build_random(adapter, request, "only counted")
+        return _build_random(adapter, replace(request, device="meta"), "only counted")
 
 
 def _adapter(request: ModelRequest) -> Adapter:

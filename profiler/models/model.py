@@ -1,4 +1,4 @@
-"""What an adapter is asked for and what it gives: the same for every library."""
+"""What an adapter is asked for, made of a recipe, and what it gives: the same for every library."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.errors import ModelError, did_you_mean
-from profiler.hyperyaml.values import unpacked
+from profiler.hyperyaml.values import contains_call, packed, unpacked
+from profiler.models.formats import architecture_folder, local_file, local_folder
+from profiler.user_path import user_path
 
 if TYPE_CHECKING:
     import torch
 
     from profiler.audio import Batch
-    from profiler.recipe.schema import Training
+    from profiler.recipe.schema import Recipe, Training
     from profiler.training.tasks import Task
 
 
@@ -55,10 +57,64 @@ class ModelRequest:
         return {**self.overrides, **{name: unpacked(call) for name, call in self.calls.items()}}
 
 
+def may_download(request: ModelRequest) -> bool:
+    """Whether loading may need the network: hub models, bundles, SpeechBrain folders with a backbone from the hub."""
+    if request.weights == "random" or request.file is not None or request.type == "Module":
+        return False
+    return request.folder is None or (request.folder / "hyperparams.yaml").is_file()
+
+
+def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool = False) -> ModelRequest:
+    """The model of a recipe; `base` is the recipe's folder. Looks at folders only."""
+    wanted = recipe.pretrained_model
+    calls = {name: packed(value) for name, value in wanted.overrides.items() if contains_call(value)}
+    return ModelRequest(
+        source=wanted.source,
+        type=wanted.type,
+        weights=wanted.weights,
+        folder=local_folder(wanted.source, base),
+        file=local_file(wanted.source, base),
+        architecture=architecture_folder(wanted.architecture, wanted.source, base),
+        overrides={name: value for name, value in wanted.overrides.items() if name not in calls},
+        calls=calls,
+        input=wanted.input,
+        lengths=wanted.lengths,
+        mels=wanted.mels,
+        sample_rate=wanted.sample_rate,
+        checkpoint=user_path(wanted.checkpoint, base).resolve() if wanted.checkpoint else None,
+        base=base.resolve(),
+        trust=trust,
+        tokens_per_second=wanted.tokens_per_second,
+        seed=recipe.measure.seed,
+        device=device,
+    )
+
+
 def refuse_longer(batch: Batch, samples: int | None) -> None:
     """A model that takes a fixed time cuts off what is longer; its figures would claim audio that it left out."""
     if samples is not None and batch.waveforms.shape[1] > samples:
         raise ModelError(f"the model takes {samples / batch.rate:g} s at a time and would leave out the rest")
+
+
+def waveforms_and_lengths(batch: Batch) -> tuple[Any, Any]:
+    """A batch in memory, for `prepare`: [batch, samples], and how many samples of each row are audio."""
+    import torch
+
+    return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)
+
+
+def lengths_where_padded(batch: Batch) -> tuple[Any, Any]:
+    """The same, with None in place of lengths where no row is padded."""
+    waveforms, lengths = waveforms_and_lengths(batch)
+    return waveforms, lengths if bool((lengths < waveforms.shape[1]).any()) else None
+
+
+def how_pinned(request: ModelRequest, what: str = "decoder") -> str:
+    """The note on a search over untrained weights, which by themselves never end a sentence."""
+    return (
+        f"With random weights the {what} is made to take {request.tokens_per_second:g} steps per second of audio, "
+        "as it does on speech."
+    )
 
 
 @dataclass

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from profiler.errors import ModelError
+
 UNREADABLE = ("SafetensorError", "UnpicklingError", "EOFError", "BadZipFile")
 OTHER_SIZES = "the saved weights have other sizes than its configuration; overrides of sizes need weights: random"
 
@@ -20,3 +25,14 @@ def reason(error: Exception) -> str:
     if not lines:
         return name
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+@contextmanager
+def explained(what: str, why: Callable[[Exception], str] = reason) -> Iterator[None]:
+    """Whatever a library raises becomes one line that begins with `what`: each library below has errors of its own."""
+    try:
+        yield
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelError(f"{what}: {why(error)}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -44,22 +44,20 @@ class Needs:
 class Adapter(Protocol):
     """What a file for a library offers.
 
-    Also ONE_AT_A_TIME, where some of its interfaces take no batches, and TRAINS, where some can be trained: the losses
-    of each, the usual one first; EVALUATES, where overrides may hold tags such as `!new:`.
+    Also NEEDS, where it is not installed with the profiler; ONE_AT_A_TIME, where some of its interfaces take no
+    batches; TRAINS, where some can be trained: the losses of each, the usual one first; EVALUATES, where overrides may
+    hold tags such as `!new:`.
     """
 
     LIBRARY: str
+    INTERFACES: Collection[str]  # names that a recipe may give as `type`
     FORMAT: Format
-    NEEDS: Needs | None  # None: it is installed with the profiler
-
-    def interfaces(self) -> tuple[str, ...]:
-        """Names that a recipe may give as `type`."""
 
     def load_pretrained(self, request: ModelRequest, source: str) -> Model:
         """The model with its weights, from where its format found them, by the library's own loading code."""
 
     def build_random(self, request: ModelRequest, folder: Path | None) -> Model:
-        """The model that a folder (or the request alone) describes, with random weights."""
+        """The model that a folder (or the request alone) describes, with random weights; not for `weights_only`."""
 
 
 def adapters() -> Iterator[Adapter]:
@@ -72,20 +70,21 @@ def adapter_for(kind: str) -> Adapter:
     """The adapter whose library has the interface `kind`."""
     known: list[str] = []
     for adapter in adapters():
-        if kind in adapter.interfaces():
+        if kind in adapter.INTERFACES:
             return adapter
-        known += adapter.interfaces()
+        known += adapter.INTERFACES
     raise ModelError(f"unknown interface `{kind}`.{did_you_mean(kind, sorted(known))}")
 
 
 def check_type(kind: str) -> None:
     """Raise ModelError unless some library has this interface, and what it needs is installed."""
     adapter = adapter_for(kind)
-    missing = [name for name in adapter.NEEDS.modules if not is_there(name)] if adapter.NEEDS else []
-    if adapter.NEEDS and missing:
+    needs: Needs | None = getattr(adapter, "NEEDS", None)
+    missing = [name for name in needs.modules if not is_there(name)] if needs else []
+    if needs and missing:
         raise ModelError(
             f"the interface {kind} needs {adapter.LIBRARY}, which is not installed (no module {', '.join(missing)}). "
-            f"Install it: {adapter.NEEDS.install}"
+            f"Install it: {needs.install}"
         )
 
 

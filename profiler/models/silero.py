@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Found
+from profiler.models.formats import Format, Found
 from profiler.models.model import Chunks, Model, ModelRequest
 from profiler.models.registry import Needs
 
@@ -29,7 +29,7 @@ RATE = 16000
 WINDOW = 512  # samples; the model takes no other length at this rate
 
 
-class Package:
+class Package(Format):
     """Weights that lie in an installed package."""
 
     weights_only = True
@@ -49,11 +49,8 @@ class Package:
         raise ModelError(f"The weights of {SOURCE} come with its package, and it is only as such; set weights: auto.")
 
 
+INTERFACES = ("SileroVAD",)
 FORMAT = Package()
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("SileroVAD",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -85,10 +82,6 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     return Model(
         used, prepare, run, "speech probabilities", RATE, parts, notes, chunks=chunks, beside={"script": model}
     )
-
-
-def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    raise AssertionError("the format has no description")
 
 
 def _load(file: str, device: str) -> Any:

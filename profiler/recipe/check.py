@@ -1,39 +1,86 @@
-"""Values against the schema: every mistake with its key, what was expected, and the nearest known key."""
+"""Checks of a recipe: values against the schema, and what they point to.
+
+Every mistake comes with its key, what was expected, and the nearest known key. Whether audio, interface and model are
+there is told from files alone; no model library is imported. Values may be of any type: a recipe is looked at whole,
+also where its schema refuses it, so that one look shows everything there is to fix.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.errors import did_you_mean
+from profiler.errors import AudioError, ModelError, UserError, closest, did_you_mean
+from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
 from profiler.hyperyaml.outline import Key
+from profiler.models import registry
 from profiler.recipe.schema import Recipe
+from profiler.user_path import user_path
 
 MOST_SHOWN = 200  # mistakes that are worth a sentence
+ONE_AT_A_TIME = "the interface {} takes one recording at a time; set {}"
+Wrong = tuple[Key, str]
 
 
-def check_values(values: dict[str, Any]) -> tuple[Recipe | None, list[tuple[Key, str]]]:
+def check_values(values: dict[str, object]) -> tuple[Recipe | None, list[Wrong]]:
     """A recipe, or the keys that are wrong with a sentence each."""
     try:
         return Recipe.model_validate(values), []
     except ValidationError as error:
-        return None, [(_key(detail), _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
+        return None, [(detail["loc"], _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
-def _key(detail: ErrorDetails) -> Key:
-    return tuple(detail["loc"])
+def full_names(overrides: Mapping[str, Any], present: Collection[str]) -> dict[str, Any]:
+    """{'batch_sizes': [1]} -> {'profiling_dimensions.batch_sizes': [1]}, where no other section has such a key.
+
+    `present`: keys at the top of the recipe. Those of a section that it lacks, and that has no defaults, do not count.
+    """
+    found: dict[str, Any] = {}
+    for given, value in overrides.items():
+        name = given
+        if "." not in given and given not in present and given not in Recipe.model_fields:
+            places = [key for key in _places(given) if key.split(".")[0] in present or key.split(".")[0] in DEFAULTED]
+            if len(places) > 1:
+                raise UserError(f"`{given}` is a key of several sections: write {' or '.join(places)}.")
+            name = places[0] if places else given
+        if name in found:
+            raise UserError(f"`{name}` is set twice on the command line; keep one.")
+        found[name] = value
+    return found
+
+
+DEFAULTED = [name for name, field in Recipe.model_fields.items() if field.default is not None]
+
+
+def _places(key: str) -> list[str]:
+    """Dotted names of a key: those right below a section, else those below that."""
+    sections = [name for name in Recipe.model_fields if name != "variants"]
+    found = [f"{name}.{key}" for name in sections if key in _keys_at((name,))]
+    return found or [
+        f"{name}.{part}.{key}" for name in sections for part in _keys_at((name,)) if key in _keys_at((name, part))
+    ]
+
+
+def _unknown(name: str, above: Key) -> str:
+    """The nearest key of the section, else of another one."""
+    here = _keys_at(above)
+    elsewhere = [key for section in DEFAULTED if section != "variants" for key in _keys_at((section,))]
+    near = [] if closest(name, here) else closest(name, elsewhere)
+    return f" Did you mean `{_places(near[0])[0]}`?" if near else did_you_mean(name, here)
 
 
 def _sentence(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     given = _show(detail["input"])
     if kind == "extra_forbidden":
-        return f"unknown key.{did_you_mean(str(detail['loc'][-1]), _keys_at(tuple(detail['loc'][:-1])))}"
+        return f"unknown key.{_unknown(str(detail['loc'][-1]), detail['loc'][:-1])}"
     if kind == "missing":
-        return f"missing. Expected {_describe(_key(detail))}"
+        return f"missing. Expected {_describe(detail['loc'])}"
     expected: Callable[[], str] | None = {
         "greater_than": lambda: f"a number greater than {context.get('gt'):g}",
         "greater_than_equal": lambda: f"a number of at least {context.get('ge'):g}",
@@ -49,7 +96,7 @@ def _sentence(detail: ErrorDetails) -> str:
         "string_type": lambda: "a text",
         "bool_type": lambda: "true or false",
         "dict_type": lambda: "a section with keys",
-        "model_type": lambda: f"a section with keys: {', '.join(_keys_at(_key(detail)))}",
+        "model_type": lambda: f"a section with keys: {', '.join(_keys_at(detail['loc']))}",
         "literal_error": lambda: str(context.get("expected")),
         "string_pattern_mismatch": lambda: "letters, digits and . _ + - (it becomes a folder's name)",
     }.get(kind)
@@ -75,15 +122,9 @@ def _section_at(key: Key) -> type[BaseModel] | None:
         if isinstance(part, int):
             continue
         field = section.model_fields.get(part) if section else None
-        section = _section_of(field.annotation) if field else None
+        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+        section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
     return section
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    for candidate in (annotation, *get_args(annotation)):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
 
 
 def _keys_at(key: Key) -> list[str]:
@@ -98,3 +139,123 @@ def _describe(key: Key) -> str:
         return field.description
     keys = _keys_at(key)
     return f"a section with {', '.join(keys)}" if keys else "a value"
+
+
+# -- what a recipe points to
+
+
+def check_inputs(values: dict[str, object], base: Path, read_audio: bool, trust: bool) -> list[Wrong]:
+    """The keys whose target is not there or not usable, with a sentence each."""
+    model, grid = _section(values, "pretrained_model"), _section(values, "profiling_dimensions")
+    wrong = list(_check_model(model, grid, values, base, trust)) + list(_check_dataset(values, model, base))
+    report, audio = _section(values, "measure").get("powertop"), grid.get("example_audio")
+    if isinstance(report, str):  # whether it is there is said when it is read; a device or pipe would never end
+        wrong += _caught(("measure", "powertop"), lambda: _require(report, base, _may_be_read, "file"))
+    if isinstance(audio, str) and audio not in ("None", "none"):
+        key = ("profiling_dimensions", "example_audio")
+        wrong += _caught(key, lambda: _check_audio(user_path(audio, base), read_audio))
+    return wrong
+
+
+def _section(values: dict[str, object], name: str) -> dict[str, object]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _caught(key: Key, check: Callable[[], None]) -> list[Wrong]:
+    """What a check says of a key; nothing where it has nothing to say."""
+    try:
+        check()
+    except UserError as error:
+        return [(key, str(error))]
+    except OSError as error:  # a folder that may not be entered, a name that is too long
+        return [(key, f"cannot be read: {error.strerror}")]
+    return []
+
+
+def _require(name: str, base: Path, is_there: Callable[[Path], bool], what: str) -> None:
+    path = user_path(name, base)
+    if not is_there(path):
+        raise UserError(f"there is no {what} {path}")
+
+
+def _may_be_read(path: Path) -> bool:
+    return path.is_file() or not path.exists()
+
+
+def _check_model(
+    model: dict[str, object], grid: dict[str, object], values: dict[str, object], base: Path, trust: bool
+) -> Iterator[Wrong]:
+    kind, source, architecture = model.get("type"), model.get("source"), model.get("architecture")
+    checkpoint, sizes = model.get("checkpoint"), grid.get("batch_sizes")
+    known = isinstance(kind, str) and bool(kind)
+    if known and (unknown := _caught(("pretrained_model", "type"), lambda: registry.check_type(str(kind)))):
+        yield from unknown
+        known = False
+    if known:
+        kind = str(kind)
+        key = ("pretrained_model", "source")
+        if isinstance(source, str) and kind == "Module" and not trust and not is_allowed(source):
+            yield key, f"`{source}` would be imported, which runs code; if you trust this recipe, add --trust"
+        if isinstance(source, str) and source:
+            yield from _caught(key, lambda: registry.check_source(source, kind, base))
+        if isinstance(architecture, str):
+            key = ("pretrained_model", "architecture")
+            yield from _caught(key, lambda: registry.check_source(f"{architecture}/", kind, base))
+        key = ("pretrained_model", "weights")
+        yield from _caught(key, lambda: registry.check_weights(str(model.get("weights")), kind))
+        numbers = [size for size in sizes if isinstance(size, int)] if isinstance(sizes, list) else []
+        if max(numbers, default=1) > 1 and not registry.takes_batches(kind):
+            yield ("profiling_dimensions", "batch_sizes"), ONE_AT_A_TIME.format(kind, "batch_sizes: [1]")
+    key = ("pretrained_model", "checkpoint")
+    if isinstance(checkpoint, str):
+        yield from _caught(key, lambda: _require(checkpoint, base, Path.is_file, "file"))
+    if checkpoint and known and kind != "Module":
+        yield key, "only a class (type: Module) takes a checkpoint"
+    if known and values.get("mode") == "training":
+        yield from _check_training(values, str(kind))
+    if not trust:  # settings that let a model's own code run
+        for inner, sentence in unsafe_settings(model.get("overrides")):
+            yield ("pretrained_model", "overrides", *inner), sentence
+
+
+def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:
+    """Can the interface be trained, with this loss, in these variants?"""
+    settings, variants = _section(values, "training"), values.get("variants")
+    loss = settings.get("loss", "auto")
+    loss = loss if isinstance(loss, str) else "auto"
+    yield from _caught(("pretrained_model", "type"), lambda: registry.check_trainable(kind))
+    yield from _caught(("training", "loss"), lambda: registry.check_loss(kind, loss))
+    if settings.get("transducer_library") == "warprnnt_numba" and not registry.is_there("warprnnt_numba"):
+        sentence = 'warprnnt_numba is not installed. Install it: pip install "speech-profiler[transducer]"'
+        yield ("training", "transducer_library"), sentence
+    for number, variant in enumerate(variants if isinstance(variants, list) else ()):
+        given = variant if isinstance(variant, dict) else {}
+        for name in ("quantize", "compile", "precision"):
+            if given.get(name) not in (None, False, "float32"):
+                advice = "; set training.precision: bfloat16" if name == "precision" else ""
+                yield ("variants", number, name), f"is for inference and does not go with training{advice}"
+
+
+def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:
+    """Is it there, and can its batches be processed? What is in it is read once, before a run starts."""
+    dataset = _section(values, "dataset")
+    source, size, kind = dataset.get("source"), dataset.get("batch_size"), model.get("type")
+    if isinstance(source, str) and source:
+        yield from _caught(("dataset", "source"), lambda: _require(source, base, Path.exists, "file or folder"))
+    by_length = [name for name in ("batch_seconds", "batch_frames") if dataset.get(name) is not None]
+    if isinstance(kind, str) and (by_length or (isinstance(size, int) and size > 1)):
+        with contextlib.suppress(ModelError):  # an unknown interface is said above
+            if not registry.takes_batches(kind):
+                yield ("dataset", *by_length, "batch_size")[:2], ONE_AT_A_TIME.format(kind, "batch_size: 1")
+
+
+def _check_audio(path: Path, read: bool) -> None:
+    if read:
+        from profiler.audio import check_audio
+
+        check_audio(path)
+    elif path.is_dir():
+        raise AudioError(f"{path} is a folder; name one audio file")
+    elif not path.is_file():
+        raise AudioError(f"there is no audio file {path}")

@@ -15,17 +15,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from profiler.errors import UserError, did_you_mean
+from profiler.errors import UserError, closest
 from profiler.hyperyaml import values as kinds
 from profiler.hyperyaml.allowed import is_pure
 from profiler.hyperyaml.evaluate import compute, evaluate
-from profiler.hyperyaml.mistakes import Mistake, RecipeError
-from profiler.hyperyaml.outline import Key, Outline, dotted
+from profiler.hyperyaml.outline import Key, Mistake, Outline, RecipeError, dotted
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
-from profiler.recipe.check import check_values
-from profiler.recipe.inputs import check_inputs
+from profiler.recipe.check import check_inputs, check_values, full_names
 from profiler.recipe.schema import Recipe, Variant
 from profiler.shipped import shipped_recipes
 from profiler.user_path import user_path
@@ -58,12 +56,9 @@ class LoadedRecipe:
         """What the paths of a variant are relative to."""
         return self.paths.get(variant, self.path).parent
 
-    def path_of(self, variant: str, path: str) -> Path:
+    def resolve_path(self, path: str, variant: str = "") -> Path:
+        """Paths in a recipe are relative to the recipe: to that of a variant, where one is named."""
         return user_path(path, self.folder_of(variant)).resolve()
-
-    def resolve_path(self, path: str) -> Path:
-        """Paths in a recipe are relative to the recipe."""
-        return user_path(path, self.path.parent).resolve()
 
 
 def load_recipe(
@@ -78,9 +73,9 @@ def load_recipe(
     """
     path = user_path(path)
     document = _read(path, trust)
-    if not document.readable:
+    if document.tree is None:
         raise RecipeError(str(path), document.mistakes)
-    source = _Source(document, dict(overrides or {}), trust)
+    source = _Source(document, full_names(overrides or {}, document.tree), trust)
     mistakes = list(document.mistakes)
     runnable = not mistakes
     recipe, wrong = _check(source, {}, (), runnable, read_audio)
@@ -89,7 +84,7 @@ def load_recipe(
     for index, variant in enumerate(recipe.variants if recipe else _readable_variants(source)):
         if variant is None:
             continue
-        refused = _refuse_settings(source, variant, index) + _refuse_programs(source, variant, index)
+        refused = _refused(source, variant, index)
         if recipe is not None and not variant.set and not refused:
             by_variant[variant.name] = recipe
             continue
@@ -110,8 +105,11 @@ def _read(path: Path, trust: bool) -> Document:
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; name a recipe in it, such as {path / 'wav2vec2.yaml'}.") from None
     except FileNotFoundError:
-        known = did_you_mean(path.stem, list(shipped_recipes()))
-        raise UserError(f"There is no recipe {path}.{known} `python profile.py ls` lists what ships.") from None
+        known = {name: name for name in shipped_recipes()}
+        known |= {file.stem: str(file) for file in sorted(path.parent.glob("*.yaml"))}  # beside it
+        close = closest(path.stem, known)
+        meant = f" Did you mean `{known[close[0]]}`?" if close else ""
+        raise UserError(f"There is no recipe {path}.{meant} `python profile.py ls` lists what ships.") from None
     except OSError as error:
         raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from None
 
@@ -124,23 +122,8 @@ class _Source:
     overrides: dict[str, Any]
     trust: bool
 
-    @property
-    def path(self) -> Path:
-        return self.document.path
-
-    @property
-    def outline(self) -> Outline:
-        return self.document.outline
-
     def mistake(self, key: Key, sentence: str) -> Mistake:
-        return Mistake(sentence, dotted(key), str(self.path), self.outline.line_of(key))
-
-    def cannot_resolve(self, error: Exception) -> Mistake:
-        reason = str(error).rstrip(": .")
-        if "overrides" in reason:
-            reason += f" ({', '.join(self.overrides)})"
-        line = getattr(error, "line", None)
-        return Mistake(f"cannot be resolved: {reason}", "a reference or override", str(self.path), line)
+        return Mistake(sentence, dotted(key), str(self.document.path), self.document.outline.line_of(key))
 
 
 def _check(
@@ -161,19 +144,23 @@ def _check(
                 nest({**source.overrides, **settings}),
                 functools.partial(compute, trust=source.trust),
             )
-            values = _evaluated(_named_class(_without_variables(resolved, source.outline)), source.trust)
+            values = _evaluated(_named_class(_without_variables(resolved, source.document.outline)), source.trust)
         except Unresolved as error:
-            unresolved = [source.cannot_resolve(error)]
+            reason = str(error).rstrip(": .")
+            reason += f" ({', '.join(source.overrides)})" if "overrides" in reason else ""
+            what = "a reference or override"
+            unresolved = [Mistake(f"cannot be resolved: {reason}", what, str(source.document.path), error.line)]
     raw = values is None
-    values = _without_variables(source.document.tree, source.outline) if raw else values
+    values = _without_variables(source.document.tree, source.document.outline) if raw else values
     recipe, wrong = check_values(values)
-    wrong += check_inputs(values, source.path.parent, read_audio, source.trust)
+    wrong += check_inputs(values, source.document.path.parent, read_audio, source.trust)
     mistakes = []
     for key, sentence in wrong:
         name = dotted(key)
         if raw and _is_described(values, key):
             continue  # a tag that could not be resolved was reported as itself
-        given = next((given for given in overrides if _concerns(given, name, key in source.outline.lines)), None)
+        in_file = key in source.document.outline.lines
+        given = next((given for given in overrides if _concerns(given, name, in_file)), None)
         if given in settings:
             mistakes.append(source.mistake((*place, given), sentence if name == given else f"{name}: {sentence}"))
         elif given is not None:
@@ -232,15 +219,11 @@ def _evaluated(values: dict[str, Any], trust: bool) -> dict[str, Any]:
         return evaluate(value, trust) if contains_call(value) and (trust or is_pure(value)) else value
 
     try:
-        made = {name: plain(value) for name, value in values.items() if name != "pretrained_model"}
         model = values.get("pretrained_model")
-        if isinstance(model, dict):
-            made["pretrained_model"] = {
-                name: value if name == "overrides" else plain(value) for name, value in model.items()
-            }
-        elif "pretrained_model" in values:
-            made["pretrained_model"] = plain(model)
-        return made
+        if not isinstance(model, dict):
+            return {name: plain(value) for name, value in values.items()}
+        made = {name: value if name == "overrides" else plain(value) for name, value in model.items()}
+        return {name: made if name == "pretrained_model" else plain(value) for name, value in values.items()}
     except UserError as error:
         raise Unresolved(str(error)) from None
     except Exception as error:  # whatever the called function raises
@@ -259,21 +242,14 @@ def _is_described(values: Any, key: Key) -> bool:
     return False
 
 
-def _refuse_programs(source: _Source, variant: Variant, index: int) -> list[Mistake]:
-    """What a variant would run or import first."""
-    return [
-        source.mistake(("variants", index, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
-        for key, value in (("python", variant.python), ("path", variant.path))
-        if value is not None and not source.trust
-    ]
-
-
-def _refuse_settings(source: _Source, variant: Variant, index: int) -> list[Mistake]:
-    return [
-        source.mistake(
-            ("variants", index, "set", key),
-            f"a variant may set keys of {', '.join(SETTABLE)}; the grid is the same for all variants",
-        )
-        for key in variant.set
-        if key.split(".")[0] not in SETTABLE
+def _refused(source: _Source, variant: Variant, index: int) -> list[Mistake]:
+    """What a variant may not set, and what it would run or import first."""
+    sentence = f"a variant may set keys of {', '.join(SETTABLE)}; the grid is the same for all variants"
+    place = ("variants", index)
+    settings = [key for key in variant.set if key.split(".")[0] not in SETTABLE]
+    programs = {} if source.trust else {"python": variant.python, "path": variant.path}
+    return [source.mistake((*place, "set", key), sentence) for key in settings] + [
+        source.mistake((*place, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
+        for key, value in programs.items()
+        if value is not None
     ]

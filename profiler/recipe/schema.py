@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
+from profiler.errors import did_you_mean
 from profiler.hyperyaml.values import written
 from profiler.results.untrusted import LONGEST_NAME, NAME
 from profiler.units import parse_bytes
@@ -161,7 +162,7 @@ class Measure(Section):
         return value
 
 
-class Schedule(Section):
+class TraceSchedule(Section):
     """Which steps of the traced pass are written, as in torch.profiler.schedule."""
 
     wait: int = Field(0, ge=0, description="calls before the profiler is at work")
@@ -186,7 +187,7 @@ class Trace(Section):
     shapes: bool = Field(False, description="input shapes of operators")
     stacks: bool = Field(False, description="Python source lines; multiplies the size of a trace")
     memory: bool = Field(True, description="allocations and frees over time")
-    schedule: Schedule = Field(default_factory=lambda: Schedule())
+    schedule: TraceSchedule = Field(default_factory=lambda: TraceSchedule())
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -233,41 +234,35 @@ class Variant(Section):
         None, description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed"
     )
     path: str | None = Field(None, description="a folder that is put first for the code of the model")
+    baseline: Name | None = Field(
+        None, description="the variant that ratios of this one are to; null: the first variant"
+    )
     set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:
-        for wrong, sentence in self._conflicts():
-            if wrong:
-                raise ValueError(sentence)
-        return self
-
-    def _conflicts(self) -> list[tuple[bool, str]]:
         recurrent = self.layers == "linear_and_recurrent"
-        return [
-            (
-                self.quantize is not None and self.precision in ("bfloat16", "float16"),
+        if self.quantize is not None and self.precision in ("bfloat16", "float16"):
+            raise ValueError(
                 f"quantize starts from float32 weights and does not go with precision: {self.precision}; "
-                "make two variants of them",
-            ),
-            (
-                recurrent and self.quantize != "dynamic",
-                "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers",
-            ),
-            (
-                self.engine is not None and self.quantize not in ("dynamic", "static"),
-                f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine",
-            ),
-            (
-                self.compile and self.quantize == "static",
-                "compile does not go with quantize: static, whose layers torch.compile cannot see into",
-            ),
-            (
-                self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None),
+                "make two variants of them"
+            )
+        if recurrent and self.quantize != "dynamic":
+            raise ValueError(
+                "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers"
+            )
+        if self.engine is not None and self.quantize not in ("dynamic", "static"):
+            raise ValueError(
+                f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine"
+            )
+        if self.compile and self.quantize == "static":
+            raise ValueError("compile does not go with quantize: static, whose layers torch.compile cannot see into")
+        if self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None):
+            raise ValueError(
                 "compile with quantize: dynamic converts linear layers alone and makes its own kernels; "
-                "leave out layers and engine",
-            ),
-        ]
+                "leave out layers and engine"
+            )
+        return self
 
 
 class Dataset(Section):
@@ -385,4 +380,10 @@ class Recipe(Section):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise ValueError(f"two variants are named {', '.join(twice)}")
+        for variant in variants:
+            others = [name for name in names if name != variant.name]
+            if variant.baseline is not None and variant.baseline not in others:
+                wrong = "no baseline of itself" if variant.baseline == variant.name else "not there"
+                known = did_you_mean(variant.baseline, others)
+                raise ValueError(f"the baseline of {variant.name}, `{variant.baseline}`, is {wrong}.{known}")
         return variants

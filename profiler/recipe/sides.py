@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from profiler.errors import UserError
+from profiler.git import worktree
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
-from profiler.recipe.worktree import worktree
 from profiler.user_path import user_path
 
 # Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.
@@ -32,16 +31,17 @@ class Side:
 
     recipe: Path
     about: str  # what it is called in the report
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, object] = field(default_factory=dict)
     python: str | None = None
     path: Path | None = None
 
     def load(self, trust: bool) -> LoadedRecipe:
         return load_recipe(self.recipe, {**ONLY_TIME_AND_MEMORY, **self.overrides}, trust)
 
-    def variant(self, given: Variant, name: str) -> Variant:
+    def variant(self, given: Variant, name: str, baseline: str | None) -> Variant:
         changes = {
             "name": name,
+            "baseline": baseline,
             "python": self.python or given.python,
             "path": str(self.path or given.path or "") or None,
         }
@@ -52,8 +52,8 @@ class Side:
 def make_sides(
     a: Path,
     other: Path | None,
-    common: Mapping[str, Any],
-    changed: Mapping[str, Any],
+    common: Mapping[str, object],
+    changed: Mapping[str, object],
     rev: str | None,
     repo: str | Path | None,
     python: str | None,
@@ -100,24 +100,22 @@ class Pair:
 
 def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, list[Pair]]:
     """Raises UserError where the two have nothing to compare."""
-    sides = {"A": (a, a.load(trust)), "B": (b, b.load(trust))}
-    grid = _common_grid(*(loaded.recipe.profiling_dimensions for _, loaded in sides.values()))
-    names = _common_variants(*(loaded.recipe for _, loaded in sides.values()))
+    first, second = a.load(trust), b.load(trust)
+    grid = _common_grid(first.recipe.profiling_dimensions, second.recipe.profiling_dimensions)
+    pairs = _common_variants(first.recipe, second.recipe)
     variants, by_variant, paths = [], {}, {}
-    for letter, (side, loaded) in sides.items():
+    for letter, side, loaded in (("A", a, first), ("B", b, second)):
         given = {variant.name: variant for variant in loaded.recipe.variants}
-        for common, name in zip(names[letter], names["suffix"], strict=True):
-            called = f"{letter}{name}"
-            variants.append(side.variant(given[common], called))
+        for pair, suffix in pairs:
+            common, called = pair.a if letter == "A" else pair.b, f"{letter}{suffix}"
+            variants.append(side.variant(given[common], called, f"A{suffix}" if letter == "B" else None))
             by_variant[called] = loaded.by_variant[common].model_copy(update={"profiling_dimensions": grid})
             paths[called] = loaded.path
-    first = sides["A"][1]
     recipe = first.recipe.model_copy(update={"profiling_dimensions": grid, "variants": variants})
-    second = sides["B"][1]
     text = first.text if first.text == second.text else f"# A\n{first.text}\n---\n# B\n{second.text}"
     title = first.name if first.name == second.name else f"{first.name}-vs-{second.name}"
-    pairs = [Pair(f"A{name}", f"B{name}") for name in names["suffix"]]
-    return LoadedRecipe(second.path, text, recipe, by_variant, paths, title, trust), pairs
+    made = LoadedRecipe(second.path, text, recipe, by_variant, paths, title, trust)
+    return made, [Pair(f"A{suffix}", f"B{suffix}") for _, suffix in pairs]
 
 
 def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDimensions:
@@ -132,12 +130,12 @@ def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDim
     return a.model_copy(update={"audio_mockup_secs": seconds, "batch_sizes": batches, "triangle_only": skips})
 
 
-def _common_variants(a: Recipe, b: Recipe) -> dict[str, list[str]]:
-    """Variants of the same name belong together; where each side has one alone, these."""
+def _common_variants(a: Recipe, b: Recipe) -> list[tuple[Pair, str]]:
+    """Variants of the same name belong together; where each side has one alone, these. With a suffix for names."""
     ours, theirs = ([variant.name for variant in recipe.variants] for recipe in (a, b))
     if len(ours) == len(theirs) == 1:
-        return {"A": ours, "B": theirs, "suffix": [""]}
-    common = [name for name in ours if name in theirs]
+        return [(Pair(ours[0], theirs[0]), "")]
+    common = [(Pair(name, name), f".{name}") for name in ours if name in theirs]
     if not common:
         raise UserError(f"A and B have no variant in common: A has {', '.join(ours)}; B has {', '.join(theirs)}.")
-    return {"A": common, "B": common, "suffix": [f".{name}" for name in common]}
+    return common

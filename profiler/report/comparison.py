@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from typing import Any
@@ -245,7 +246,8 @@ def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Ta
     names = list(dict.fromkeys(change.title for change in changes))
     if not names:
         return None
-    same = [name for name in names if all(_is_same(change) for change in changes if change.title == name)]
+    differ = {each.title for each in changes if each.ratio is None or abs(each.ratio - 1) > SAME or each.remark}
+    same = [name for name in names if name not in differ]
     shown = [name for name in names if name not in same]
     several = len({cell.variants for cell in other.cells}) > 1
     rows = []
@@ -259,10 +261,6 @@ def other_metrics_table(other: RunComparison, cells: list[CellComparison]) -> Ta
             f"Same within {share_text(SAME)}: {', '.join(name[0].lower() + name[1:] for name in same)}."
         )
     return table
-
-
-def _is_same(change: Change) -> bool:
-    return change.ratio is not None and abs(change.ratio - 1) <= SAME and not change.remark
 
 
 def variants_table(other: RunComparison) -> Table | None:
@@ -281,11 +279,14 @@ def _variants(names: tuple[str, str]) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}"
 
 
+def sides_headlines(results: Results) -> list[str]:
+    """B against A, a sentence for each pair of variants."""
+    return [headline(other) for other in compare_sides(results).others] if _has_sides(results) else []
+
+
 def sides_tables(results: Results) -> list[Table]:
     """B against A; one table per pair of variants. None while a side has no cell yet, as in a run cut short."""
-    if results.run.sides is None or any(
-        name not in results.variants for pair in results.run.sides.pairs for name in pair
-    ):
+    if not _has_sides(results):
         return []
     comparison = compare_sides(results)
     tables = []
@@ -296,44 +297,53 @@ def sides_tables(results: Results) -> list[Table]:
     return tables
 
 
-def render_terminal(comparison: Comparison) -> str:
+def _has_sides(results: Results) -> bool:
+    sides = results.run.sides
+    return sides is not None and all(name in results.variants for pair in sides.pairs for name in pair)
+
+
+def terminal_parts(comparison: Comparison) -> list[Table | str]:
     """Everything, one run after another."""
-    parts = [baseline_text(comparison)]
+    parts: list[Table | str] = [baseline_text(comparison)]
     for other in comparison.others:
-        parts.append(runs_text(comparison, other))
-        parts.append("\n".join(answer(other)))
-        parts += _tables(other)
-        parts.append(floor_text(other))
-        parts.append("" if comparison.about else "\n".join(differences_text(other.differences)))
-        parts += incomplete_text(other)
-    parts.append(how_decided(comparison))
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts += [runs_text(comparison, other), "\n".join(answer(other))]
+        parts += [*_tables(other), *_conditions(comparison, other)]
+    return [part for part in [*parts, how_decided(comparison)] if part]
+
+
+def render_terminal(comparison: Comparison) -> str:
+    """The same as a text."""
+    return _joined(terminal_parts(comparison))
 
 
 def render_markdown(comparison: Comparison) -> str:
     """For a comment on a pull request."""
     parts = ["### Speed against the baseline", baseline_text(comparison)]
     for other in comparison.others:
-        parts.append(runs_text(comparison, other))
-        parts.append("  \n".join(f"**{line}**" if not number else line for number, line in enumerate(answer(other))))
+        first, *lines = answer(other)
+        parts += [runs_text(comparison, other), "  \n".join([f"**{first}**", *lines])]
         changed = other.called("slower") + other.called("faster") + other.newly_failed
-        if changed:
-            parts.append(speed_table(other, changed, "What changed").markdown())
-        parts.append(floor_text(other))
-        parts.append("" if comparison.about else "\n".join(differences_text(other.differences)))
-        parts += incomplete_text(other)
-        parts.append(_folded(f"All {len(other.cells)} cells, memory, size", "\n\n".join(_tables(other))))
-    parts.append(f"<sub>{how_decided(comparison)}</sub>")
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts += [speed_table(other, changed, "What changed").markdown()] if changed else []
+        parts += _conditions(comparison, other)
+        tables = _joined(_tables(other)).rstrip("\n")
+        summary = f"All {len(other.cells)} cells, memory, size"
+        parts.append(f"<details><summary>{summary}</summary>\n\n{tables}\n\n</details>")
+    return _joined([*parts, f"<sub>{how_decided(comparison)}</sub>"])
 
 
-def _tables(other: RunComparison) -> list[str]:
+def _joined(parts: Sequence[Table | str]) -> str:
+    return "\n\n".join(part.markdown() if isinstance(part, Table) else part for part in parts if part) + "\n"
+
+
+def _conditions(comparison: Comparison, other: RunComparison) -> list[str]:
+    """What the CI allows for, what else differs, and what has no partner."""
+    differences = "" if comparison.about else "\n".join(differences_text(other.differences))
+    return [floor_text(other), differences, *incomplete_text(other)]
+
+
+def _tables(other: RunComparison) -> list[Table]:
     tables = [speed_table(other, other.cells), other_metrics_table(other, other.cells), variants_table(other)]
-    return [table.markdown() for table in tables if table is not None]
-
-
-def _folded(summary: str, text: str) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+    return [table for table in tables if table is not None]
 
 
 def render_page(comparison: Comparison) -> str:

@@ -53,7 +53,7 @@ def shift_text(shift: LevelShift, asked: HistoryQuery) -> str:
 
 def _remark(series: Series) -> str:
     if len(series.points) < NEEDED:
-        return f"Level shifts are looked for from {NEEDED} points on; here are {len(series.points)}."
+        return f"Level shifts are looked for from {NEEDED} points on; this series has {len(series.points)}."
     found = "No level shift" if not series.shifts else many(len(series.shifts), "level shift")
     floor = f" and a run-to-run floor of {share_text(series.floor)} ({series.floor_source})" if series.floor else ""
     return (

@@ -57,7 +57,7 @@ def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:
     wanted = loaded.recipe.pretrained_model.model_dump(mode="json")
     for folder in reversed(list_runs(logdir, loaded.name)):
         results = read_results(folder)
-        if results.run.status == "complete" and results.run.resolved.get("pretrained_model") == wanted:
+        if results.run.is_finished and results.run.resolved.get("pretrained_model") == wanted:
             return results
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import geometric_mean
 
-from profiler.metrics import LATENCY, PARAMETERS, PEAK, RTF
+from profiler.metrics import LATENCY, PARAMETERS, PEAK, RTF, RTFX
 from profiler.report.dataset import rate_text
 from profiler.report.variants import ratios
 from profiler.results.metric import UNSTABLE_MARK
@@ -17,7 +17,7 @@ MOST_VARIANTS = 4
 def summary(results: Results) -> str:
     """What a reader should know who reads no further."""
     measured = [cell for cell in results.cells if cell.rtf is not None]
-    said = f"{_model(results)}{_machine(results)}"
+    said = subject(results)
     if not measured:
         return f"{said}: no figure.{_without_figures(results)}".strip()
     first = [cell for cell in measured if cell.variant == measured[0].variant]
@@ -26,9 +26,28 @@ def summary(results: Results) -> str:
     parts = [f"{whose}{_real_time(first)}", _latency(first), _memory(first)]
     sentences = ["; ".join(part for part in parts if part)]
     if several:
-        sentences += _against_the_first(results)
+        sentences += _against_baselines(results)
     sentences += _errors(results)
     return f"{said}: {'. '.join(sentences)}. {_sure(measured)}{_without_figures(results)}".strip()
+
+
+def answer(results: Results) -> str:
+    """One sentence: real-time or not, the best throughput, the time of one call; over the cells of all variants."""
+    measured = [cell for cell in results.cells if cell.rtf is not None]
+    if not measured:
+        return f"No cell has a figure.{_without_figures(results)}"
+    best = min(measured, key=lambda cell: cell.rtf or 0)
+    by = f", {best.variant}" if len(results.variants) > 1 else ""
+    said = _how_many_fast(measured)
+    smallest = min((c for c in measured if c.variant == best.variant), key=lambda c: (c.batch_size, c.seconds))
+    throughput, latency = (
+        metric.text(metric.in_cell(cell), metric.half_width(cell))
+        for metric, cell in ((RTFX, best), (LATENCY, smallest))
+    )
+    return (
+        f"{said[0].upper()}{said[1:]}; best throughput {throughput} s of audio per second ({best.place}{by}); "
+        f"one call of {smallest.place} takes {latency}."
+    )
 
 
 def counts(results: Results) -> dict[str, int]:
@@ -37,6 +56,11 @@ def counts(results: Results) -> dict[str, int]:
     for cell in results.cells:
         found[(cell.verdict or "measured") if cell.status == "ok" else cell.status] += 1
     return {name: count for name, count in found.items() if count}
+
+
+def subject(results: Results) -> str:
+    """The model, and the machine that it ran on."""
+    return f"{_model(results)}{_machine(results)}"
 
 
 def _model(results: Results) -> str:
@@ -61,15 +85,17 @@ def _machine(results: Results) -> str:
     return f" on {environment.hardware}" + (f", {many(threads or 0, 'thread')}" if on_cpu else "")
 
 
+def _how_many_fast(cells: list[CellResult]) -> str:
+    fast = sum((cell.rtf or 0) < 1 for cell in cells)
+    if 0 < fast < len(cells):
+        return f"faster than real time in {fast} of {len(cells)} cells"
+    everywhere = f" in all {len(cells)} cells" if len(cells) > 1 else ""
+    return f"{'faster' if fast else 'slower'} than real time{everywhere}"
+
+
 def _real_time(cells: list[CellResult]) -> str:
-    fast = [cell for cell in cells if (cell.rtf or 0) < 1]
+    said = _how_many_fast(cells)
     lowest, highest = (choose(cells, key=lambda cell: cell.rtf or 0) for choose in (min, max))
-    if len(fast) == len(cells):
-        said = "faster than real time" + (f" in all {len(cells)} cells" if len(cells) > 1 else "")
-    elif not fast:
-        said = "slower than real time" + (f" in all {len(cells)} cells" if len(cells) > 1 else "")
-    else:
-        said = f"faster than real time in {len(fast)} of {len(cells)} cells"
     if lowest is highest:
         return f"{said}, RTF {RTF.cell_text(lowest)} at {lowest.place}"
     return f"{said}, RTF {RTF.cell_text(lowest)} ({lowest.place}) to {RTF.cell_text(highest)} ({highest.place})"
@@ -90,16 +116,18 @@ def _memory(cells: list[CellResult]) -> str:
     return f"{PEAK.short} {low}" + (f" to {high}" if high != low else "")
 
 
-def _against_the_first(results: Results) -> list[str]:
+def _against_baselines(results: Results) -> list[str]:
     """How the time of the other variants compares, over the cells that both have."""
-    first, *others = results.variants
-    said = []
+    others = [name for name in results.variants if results.baseline(name) != name]
+    said: dict[str, list[str]] = {}
     for name in others[:MOST_VARIANTS]:
         found = ratios(results, name, LATENCY)
         if found:
-            said.append(f"{name} takes x{significant(geometric_mean(found), 2)}")
+            text = f"{name} takes x{significant(geometric_mean(found), 2)}"
+            said.setdefault(results.baseline(name), []).append(text)
     more = f" (and {len(others) - MOST_VARIANTS} variants more)" if len(others) > MOST_VARIANTS else ""
-    return [f"Of the time of {first}, {', '.join(said)}{more}"] if said else []
+    texts = [f"Of the time of {base}, {', '.join(found)}" for base, found in said.items()]
+    return [*texts[:-1], f"{texts[-1]}{more}"] if texts else []
 
 
 def _errors(results: Results) -> list[str]:

@@ -14,6 +14,7 @@ from profiler.results.types import CellResult
 TAG = re.compile(r"<(?=[A-Za-z/!?])")  # how HTML begins; that 1 < 2 is no tag
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PLACE = "audio x batch"
+ABSENT = "-"  # a cell that was not measured
 
 
 @dataclass
@@ -49,7 +50,7 @@ def grid(title: str, texts: Mapping[tuple[float, int], str]) -> Table:
     """(seconds, batch size) -> text: rows are seconds, columns are batch sizes."""
     batches = sorted({batch for _, batch in texts})
     lengths = sorted({seconds for seconds, _ in texts})
-    rows = [[f"{length:g} s", *(texts.get((length, batch), "not yet") for batch in batches)] for length in lengths]
+    rows = [[f"{length:g} s", *(texts.get((length, batch), ABSENT) for batch in batches)] for length in lengths]
     return Table(title, ["audio \\ batch", *map(str, batches)], rows)
 
 

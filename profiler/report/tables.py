@@ -14,10 +14,10 @@ from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
 from profiler.report.facts import name_of as _name
-from profiler.report.table import Table, grid, metric_table, stacked
+from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
-from profiler.report.variants import changes_table, parameter_table, side_by_side, size_table
+from profiler.report.variants import baselines_text, changes_table, parameter_table, side_by_side, size_table
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
@@ -40,7 +40,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
         from profiler.report.comparison import sides_tables
 
         tables += sides_tables(results)
-    tables += _side_by_side(results) if several else _grids(results.cells, _name(results, results.variants))
+    tables += _side_by_side(results) if several else _grids(results, _name(results, results.variants))
     name = _name(results, results.variants)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     makers: dict[str, Callable[[str, list[CellResult]], Table | None]] = {
@@ -71,10 +71,11 @@ def _cells(results: Results, variant: str) -> list[CellResult]:
     return [cell for cell in results.cells if cell.variant == variant]
 
 
-def _grids(cells: list[CellResult], name: str) -> list[Table]:
+def _grids(results: Results, name: str) -> list[Table]:
     """The tables of one variant: rows are seconds, columns are batch sizes."""
+    cells, places = results.cells, dict.fromkeys(results.places, ABSENT)
     tables = [
-        grid(f"{metric.heading} - {name}", {(c.seconds, c.batch_size): metric.cell_number(c) for c in cells})
+        grid(f"{metric.heading} - {name}", places | {(c.seconds, c.batch_size): metric.cell_number(c) for c in cells})
         for metric in grids_of(cells)
     ]
     tables[0].remarks = remarks_on(cells)
@@ -85,7 +86,7 @@ def _side_by_side(results: Results) -> list[Table]:
     """The tables of several variants: rows are cells, columns are variants."""
     name = _name(results, results.variants)
     tables = [side_by_side(f"{metric.heading} - {name}", results, metric) for metric in grids_of(results.cells)]
-    tables[0].remarks.append(f"x0.5: half of the figure of {results.variants[0]}.")
+    tables[0].remarks.append(f"x0.5: half of the figure of the baseline, {baselines_text(results)}.")
     tables[0].remarks += remarks_on(results.cells)
     changes = changes_table(f"What the variants changed - {name}", results)
     return tables + ([changes] if changes else [])

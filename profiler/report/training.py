@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.metrics import LATENCY, METRICS, PEAK, RTFX
 from profiler.report.table import PLACE, Table
-from profiler.results.types import PHASES, CellResult, Loss, Model, PeakMemory, Phase, Results, TrainingSetup
+from profiler.results.types import PHASES, CellResult, Loss, ModelResult, PeakMemory, Phase, Results, TrainingSetup
 from profiler.units import significant
 
 FRAMES = METRICS["frames"]
@@ -90,7 +90,7 @@ def _dataset_table(title: str, results: Results) -> Table | None:
     )
 
 
-def _how(models: list[Model]) -> list[str]:
+def _how(models: list[ModelResult]) -> list[str]:
     """One line for each distinct way of training."""
     ways: dict[str, list[str]] = {}
     for model in models:

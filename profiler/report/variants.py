@@ -1,12 +1,12 @@
-"""Models and variants in tables: parameters by component; one column per variant, with its ratio to the first; and what
-each one changed."""
+"""Models and variants in tables: parameters by component; one column per variant, with its ratio to its baseline; and
+what each one changed."""
 
 from __future__ import annotations
 
 from profiler.metrics import PARAMETERS, SIZE
-from profiler.report.table import Table, transposed
+from profiler.report.table import ABSENT, Table, transposed
 from profiler.results.metric import Metric
-from profiler.results.types import Model, OutputDifference, Parameters, Results, Size
+from profiler.results.types import ModelResult, OutputDifference, Parameters, Results, Size
 from profiler.units import KB, place_text, significant
 
 MOST_COLUMNS = 4
@@ -16,22 +16,31 @@ SHOWN_SHARED = 8
 def side_by_side(title: str, results: Results, metric: Metric) -> Table:
     """Rows are cells, columns are variants; the other way round where those are many.
 
-    `x0.46`: 0.46 times the figure of the first variant.
+    `x0.46`: 0.46 times the figure of its baseline.
     """
     variants = results.variants
     by_key = {cell.key: cell for cell in results.cells}
-    places = dict.fromkeys((cell.seconds, cell.batch_size) for cell in results.cells)
     rows = []
-    for seconds, batch in sorted(places):
-        first = metric.value(results, variants[0], by_key.get((variants[0], seconds, batch)))
+    for seconds, batch in results.places:
         row = [place_text(seconds, batch)]
         for variant in variants:
-            cell = by_key.get((variant, seconds, batch))
-            shown = metric.cell_number(cell) if cell else "not yet"
-            row.append(shown + (_ratio(first, metric.value(results, variant, cell)) if variant != variants[0] else ""))
+            cell, base = by_key.get((variant, seconds, batch)), results.baseline(variant)
+            before = metric.value(results, base, by_key.get((base, seconds, batch)))
+            shown = metric.cell_number(cell) if cell else ABSENT
+            row.append(shown + (_ratio(before, metric.value(results, variant, cell)) if variant != base else ""))
         rows.append(row)
     table = Table(title, ["audio x batch", *variants], rows)
     return transposed(table, "variant") if len(variants) > MOST_COLUMNS else table
+
+
+def baselines_text(results: Results) -> str:
+    """'float32', or 'a (b, c); d (e)' where variants have several."""
+    groups: dict[str, list[str]] = {}
+    for variant in results.variants:
+        if (base := results.baseline(variant)) != variant:
+            groups.setdefault(base, []).append(variant)
+    named = [f"{base} ({', '.join(names)})" for base, names in groups.items()]
+    return next(iter(groups), "") if len(groups) == 1 else "; ".join(named)
 
 
 def _ratio(first: float | None, here: float | None) -> str:
@@ -39,8 +48,8 @@ def _ratio(first: float | None, here: float | None) -> str:
 
 
 def ratios(results: Results, variant: str, metric: Metric) -> list[float]:
-    """Of each cell that both the variant and the first one were timed in and have the figure for."""
-    found, base = [], next(iter(results.variants), None)
+    """Of each cell that both the variant and its baseline were timed in and have the figure for."""
+    found, base = [], results.baseline(variant)
     firsts = {cell.key[1:]: cell for cell in results.cells if cell.variant == base}
     for cell in results.cells:
         first = firsts.get(cell.key[1:])
@@ -77,7 +86,7 @@ def changes_table(title: str, results: Results) -> Table | None:
     return table
 
 
-def _change_row(model: Model) -> list[str]:
+def _change_row(model: ModelResult) -> list[str]:
     conversion = model.conversion
     assert conversion is not None
     difference = conversion.difference or OutputDifference()
@@ -100,7 +109,7 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None else significant(value, 2) if value else "0"
 
 
-def size_table(title: str, models: list[Model]) -> Table | None:
+def size_table(title: str, models: list[ModelResult]) -> Table | None:
     """Bytes of the saved state by component, in KB (1 KB = 1000 bytes) and MB, one column per variant."""
     sized = [model for model in models if model.size_bytes.total]
     if not sized:
@@ -124,28 +133,13 @@ def parameter_table(title: str, parameters: Parameters, size: Size) -> Table:
     names = list(dict.fromkeys([*parameters.components, *details]))
     rows = []
     for name in names:
-        count = parameters.components.get(name, 0)
-        inner = details.get(name)
-        rows.append(
-            [
-                name,
-                PARAMETERS.number(count),
-                f"{count / total:.1%}" if total else "",
-                _count(inner.trainable if inner else None),
-                _count(inner.buffers if inner else None),
-                SIZE.number(size.components.get(name) or None, absent=""),
-            ]
-        )
-    rows.append(
-        [
-            "total",
-            PARAMETERS.number(total),
-            "100%" if total else "",
-            _count(parameters.trainable),
-            _count(parameters.buffers),
-            SIZE.number(size.total or None, absent=""),
-        ]
-    )
+        count, inner = parameters.components.get(name, 0), details.get(name)
+        row = [name, PARAMETERS.number(count), f"{count / total:.1%}" if total else ""]
+        row += [_count(inner.trainable if inner else None), _count(inner.buffers if inner else None)]
+        rows.append([*row, SIZE.number(size.components.get(name) or None, absent="")])
+    whole = ["total", PARAMETERS.number(total), "100%" if total else ""]
+    whole += [_count(parameters.trainable), _count(parameters.buffers), SIZE.number(size.total or None, absent="")]
+    rows.append(whole)
     table = Table(title, ["component", PARAMETERS.head, "share", "trainable", "buffers", SIZE.head], rows)
     shared = parameters.shared
     if shared:

@@ -88,9 +88,15 @@ class Metric:
         value, half = self.in_cell(cell), self.half_width(cell)
         if value is None:
             return "n/a" if cell.status == "ok" else cell.status
-        if not self.ci95 or cell.verdict != "unstable":
-            return write(value, half)
-        return f"{write(value, half)} {UNSTABLE_MARK}" + ("" if half is None else f"{half:.0%}")
+        return f"{write(value, half)} {mark}" if self.ci95 and (mark := unstable_mark(cell)) else write(value, half)
+
+
+def unstable_mark(cell: CellResult) -> str:
+    """'~12%' of an unstable figure: how far its 95 % CI reaches either way. Empty where it is as narrow as wanted."""
+    if cell.verdict != "unstable":
+        return ""
+    half = cell.latency_s.half_width if cell.latency_s else None
+    return UNSTABLE_MARK + ("" if half is None else f"{half:.0%}")
 
 
 def _with_unit(name: str, unit: str) -> str:

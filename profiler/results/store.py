@@ -13,16 +13,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, get_args, get_origin
 
 from pydantic import ValidationError
 
 from profiler.errors import StorageError, UserError
+from profiler.results.local_paths import LocalPaths
+from profiler.results.metric import follow
 from profiler.results.statistics import cut, estimate
 from profiler.results.types import (
     FILE,
@@ -32,14 +35,20 @@ from profiler.results.types import (
     Accuracy,
     CellResult,
     DatasetResult,
+    Environment,
     Record,
     Results,
+    Run,
     RunHead,
 )
 from profiler.results.untrusted import fresh, inside, parse_json, read_bytes, read_json, shortened
 
 SYNC_SECONDS = 1.0  # a power cut loses at most so much of a run
 REPLACING_SHARE = 0.02  # of the time may go into replacing results.json; the journal has what it lacks
+
+SPACE = re.compile(r"[ \t\r\n,]*")
+MOST_BROKEN = 10_000  # entries; what has more was never a list of ours
+PATIENCE_S = 5.0  # for what may be a list of entries none of which ends
 
 Key = tuple[str, float, int]
 
@@ -62,8 +71,9 @@ class ResultsFile:
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
         self.head = RunHead(**{name: value for name, value in results if name not in ("cells", "datasets")})
-        self._cells: dict[Key, Place | bytes] = {cell.key: _dump(cell) for cell in results.cells}
-        self._datasets: dict[str, bytes] = {found.variant: _dump(found) for found in results.datasets}
+        self._paths = LocalPaths(folder, results.run)
+        self._cells: dict[Key, Place | bytes] = {cell.key: self._dump(cell) for cell in results.cells}
+        self._datasets: dict[str, bytes] = {found.variant: self._dump(found) for found in results.datasets}
         self._journal: int | None = None
         self._journal_end = 0
         self._whole: int | None = None  # descriptor of results.json, for the places in it
@@ -74,15 +84,11 @@ class ResultsFile:
     def path(self) -> Path:
         return self.folder / FILE
 
-    def put(self, cell: CellResult) -> None:
-        """Add or replace one cell."""
-        self.put_all([cell])
-
-    def put_all(self, cells: Iterable[CellResult]) -> None:
+    def put(self, *cells: CellResult) -> None:
         """Add or replace cells: on disk when this returns."""
         with _storage(self.path):
             for cell in cells:
-                self._append(cell.key, _dump(cell))
+                self._append(cell.key, self._dump(cell))
         if time.monotonic() >= self._replace_due:
             self.write()
 
@@ -92,7 +98,7 @@ class ResultsFile:
             others = [found for found in self.head.accuracy if found.variant != accuracy.variant]
             order = [*(found.variant for found in self.head.accuracy), accuracy.variant]
             self.head.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
-        self._datasets[result.variant] = _dump(result)
+        self._datasets[result.variant] = self._dump(result)
         self.write()
 
     def write(self) -> None:
@@ -105,6 +111,10 @@ class ResultsFile:
         if due:
             self._synced_at = end
         self._replace_due = end + (end - start) / REPLACING_SHARE
+
+    def _dump(self, record: Record) -> bytes:
+        data = self._paths.value(record.model_dump(mode="json"))
+        return json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
 
     def close(self) -> None:
         """Leave results.json alone behind."""
@@ -119,7 +129,8 @@ class ResultsFile:
     def _append(self, key: Key, text: bytes) -> None:
         if self._journal is None:
             self._journal = os.open(fresh(self.folder / JOURNAL), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            self._journal_end = _whole_lines(self._journal)  # of a run that is taken up
+            # Of a run that is taken up: after the last line that was not cut off.
+            self._journal_end = os.pread(self._journal, os.fstat(self._journal).st_size, 0).rfind(b"\n") + 1
         line = text + b"\n"
         try:
             written = os.pwrite(self._journal, line, self._journal_end)
@@ -133,41 +144,26 @@ class ResultsFile:
 
     def _replace(self, to_disk: bool) -> None:
         """Copy the cells from where they lie into a new file, then rename it: readers see the old one or the new."""
-        text = _json(self.head.model_dump(mode="json", by_alias=True))
-        part = fresh(self.path.with_name(f".{FILE}.part"))
+        text = _json(self._paths.head(self.head.model_dump(mode="json", by_alias=True)))
         places: dict[Key, tuple[int, int]] = {}
-        try:
-            with part.open("wb") as file:
-                file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
-                for number, (key, cell) in enumerate(self._cells.items()):
-                    file.write(b",\n  " if number else b"\n  ")
-                    found = cell if isinstance(cell, bytes) else cell.read()
-                    places[key] = file.tell(), len(found)
-                    file.write(found)
-                file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
-                file.flush()
-                if to_disk:
-                    os.fsync(file.fileno())
-            whole = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
-            part.replace(self.path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
-        if self._whole is not None:
-            os.close(self._whole)
-        self._whole = whole
-        self._cells = {key: Place(whole, *place) for key, place in places.items()}
+        with replacing(self.path, to_disk) as file:
+            file.write(text[: text.rindex("}")].rstrip().encode() + b',\n "cells": [')
+            for number, (key, cell) in enumerate(self._cells.items()):
+                file.write(b",\n  " if number else b"\n  ")
+                found = cell if isinstance(cell, bytes) else cell.read()
+                places[key] = file.tell(), len(found)
+                file.write(found)
+            file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
+        whole = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        cells: dict[Key, Place | bytes] = {key: Place(whole, *place) for key, place in places.items()}
+        before, self._whole, self._cells = self._whole, whole, cells
+        if before is not None:  # closed last: nothing refers to it, whenever an interruption comes
+            os.close(before)
         if self._journal is not None:
             os.ftruncate(self._journal, 0)
             self._journal_end = 0
         else:
             (self.folder / JOURNAL).unlink(missing_ok=True)
-
-
-def _whole_lines(file: int) -> int:
-    """Where the last line that was not cut off ends."""
-    return os.pread(file, os.fstat(file).st_size, 0).rfind(b"\n") + 1
 
 
 @contextmanager
@@ -185,29 +181,29 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _dump(record: Record) -> bytes:
-    return json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False).encode()
-
-
-def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
-    """Write beside the target, then rename: readers see the old file or the new one, never half of it.
+@contextmanager
+def replacing(path: Path, to_disk: bool = True) -> Iterator[IO[bytes]]:
+    """What is written beside the target, then renamed: readers see the old file or the new one, never half of it.
 
     `to_disk=False` leaves it to the system when the bytes reach the disk: safe against anything but a power cut.
     """
-    part = path.with_name(f".{path.name}.part")
-    with _storage(path):
-        try:
-            fresh(part)
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                if to_disk:
-                    os.fsync(file.fileno())
-            part.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+    part = fresh(path.with_name(f".{path.name}.part"))
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            if to_disk:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def write_atomically(path: Path, text: str, to_disk: bool = True) -> None:
+    with _storage(path), replacing(path, to_disk) as file:
+        file.write(text.encode())
 
 
 def read_results(path: Path) -> Results:
@@ -268,7 +264,7 @@ def _key(cell: Any) -> str:
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """Schema 1 took the median and its interval over all calls, as if calls of one minute were independent."""
     data = data | {"schema": SCHEMA}
-    width = _at(data, "run", "resolved", "measure", "width")
+    width = follow(data, "run", "resolved", "measure", "width")
     width = width if isinstance(width, float) else WIDTH
     cells = data.get("cells")
     for cell in cells if isinstance(cells, list) else []:
@@ -294,7 +290,108 @@ def _upgrade_cell(cell: dict[str, Any], width: float) -> None:
         return  # no samples, or damaged ones: what is wrong with them is found by the check that follows
 
 
-def _at(data: Any, *keys: str) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
+# -- damaged files: for looking at, never for going on with. What resumes a run must have all of it; a person who looks
+# for the figures of a file that was cut off or edited is better served by those that are whole, and by being told what
+# is not.
+
+
+def read_as_much(path: Path) -> tuple[Results, str | None]:
+    """The results and None; or what is whole of them, and what is wrong. Raises UserError where nothing is."""
+    try:
+        return read_results(path), None
+    except UserError as error:
+        problem = error
+    file = path / FILE if path.is_dir() else path
+    try:
+        found = _members(read_bytes(inside(file.parent, file.name)).decode("utf-8", "replace"))
+    except (OSError, UserError):
+        raise problem from None
+    version = found.get("schema")
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA:
+        raise problem
+    put_journal(found, file.with_name(JOURNAL))
+    if version == 1:
+        found = upgraded(found)
+    try:
+        run = Run.model_validate(found.get("run"))
+    except ValidationError:
+        raise problem from None
+    lost: list[str] = []
+    lists = {name: _whole(found, name, kind, lost) for name, kind in _lists().items()}
+    try:
+        environment = Environment.model_validate(found.get("environment", {}))
+    except ValidationError:
+        environment = Environment()
+        lost.append("its environment")
+    results = Results(run=run, environment=environment, **lists)
+    said = f" {', '.join(lost)} cannot be read." if lost else ""
+    return results, f"{problem}{said} What is whole of it is shown; its files were left as they are."
+
+
+def _lists() -> dict[str, type[Record]]:
+    """The lists that results have, and of what."""
+    annotations = {name: field.annotation for name, field in Results.model_fields.items()}
+    return {name: get_args(kind)[0] for name, kind in annotations.items() if get_origin(kind) is list}
+
+
+def _whole(found: dict[str, Any], name: str, kind: type[Record], lost: list[str]) -> list[Any]:
+    """The entries of a list that have the right shape."""
+    entries = found.get(name)
+    if not isinstance(entries, list):
+        return []
+    whole, broken = [], 0
+    for entry in entries:
+        try:
+            whole.append(kind.model_validate(entry))
+        except ValidationError:
+            broken += 1
+            if broken > MOST_BROKEN:
+                break
+    if len(whole) < len(entries):
+        lost.append(f"{len(entries) - len(whole)} of its {name}")
+    return whole
+
+
+def _members(text: str) -> dict[str, Any]:
+    """The members of a JSON object up to where it breaks off; of a list that breaks, the entries that do not."""
+    decoder = json.JSONDecoder()
+    found: dict[str, Any] = {}
+    place = text.find("{") + 1
+    while place > 0:
+        try:
+            key, place = decoder.raw_decode(text, _next(text, place))
+            place = _next(text, text.index(":", place) + 1)
+        except (ValueError, RecursionError):
+            break
+        try:
+            found[str(key)], place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            if not text.startswith("[", place):
+                break
+            found[str(key)], place = _entries(decoder, text, place + 1)
+    return found
+
+
+def _entries(decoder: json.JSONDecoder, text: str, place: int) -> tuple[list[Any], int]:
+    """Entries of a list. We write a cell a line, so after a broken one the next line is a new start."""
+    entries: list[Any] = []
+    given_up = time.monotonic() + PATIENCE_S
+    while place < len(text) and time.monotonic() < given_up:
+        place = _next(text, place)
+        if text.startswith("]", place):
+            return entries, place + 1
+        try:
+            entry, place = decoder.raw_decode(text, place)
+            entries.append(entry)
+        except (ValueError, RecursionError):
+            entries.append(None)
+            line = text.find("\n", place)
+            if line < 0:
+                break
+            place = line
+    return entries, len(text)
+
+
+def _next(text: str, place: int) -> int:
+    found = SPACE.match(text, place)
+    return found.end() if found else place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from math import inf
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator
@@ -16,6 +17,7 @@ SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its 
 FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
 PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
+MOST_PLANNED = 200  # rows or columns of a grid that tables leave room for
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
@@ -50,7 +52,7 @@ class Run(Record):
     command: str
     started: str
     finished: str | None = None
-    status: Literal["running", "complete", "interrupted"] = "running"
+    status: Literal["running", "complete", "finished with failures", "interrupted"] = "running"
     profiler_version: str = ""
     resolved: dict[str, Any] = Field(default_factory=dict)
     loading_s: float = 0.0  # importing libraries and loading models, of all variants
@@ -68,6 +70,18 @@ class Run(Record):
         if not isinstance(measure, dict) or not all(isinstance(measure.get(name, 0), int | float) for name in numbers):
             raise ValueError("its section `measure` is not one of a recipe")
         return resolved
+
+    @property
+    def is_finished(self) -> bool:
+        """Every cell was measured, skipped or tried."""
+        return self.status in ("complete", "finished with failures")
+
+    def planned(self, key: Literal["audio_mockup_secs", "batch_sizes"]) -> list[float]:
+        """The rows or columns of the grid that the recipe asked for: a run that was cut short has not all of them."""
+        grid = self.resolved.get("profiling_dimensions")
+        values = grid.get(key) if isinstance(grid, dict) else None
+        numbers = [value for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
+        return [float(value) for value in numbers if 0 < value < inf][:MOST_PLANNED]
 
 
 class Sides(Record):
@@ -157,10 +171,11 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
-class Model(Record):
+class ModelResult(Record):
     """The model of one variant."""
 
     variant: FileName
+    baseline: FileName | None = None  # the variant that it is compared with; null: the first one
     source: str
     type: str
     weights: Literal["pretrained", "random", "no"] | None = None
@@ -206,6 +221,10 @@ class Latency(Record):
         return [statistics.median(calls) for calls in self.by_round if calls]
 
     @property
+    def cpu_median(self) -> float | None:
+        return statistics.median(self.cpu) if self.cpu else None
+
+    @property
     def half_width(self) -> float | None:
         """Of the 95 % CI, relative to the figure."""
         return relative_half_width(self.median, self.ci95)
@@ -233,6 +252,15 @@ class ChunkLatency(Record):
     over: float  # their share
     samples: list[float]  # at most 1000 of each round, chosen at random; median and percentiles are of these
 
+    @property
+    def rtf(self) -> float:
+        return self.median / self.seconds
+
+    @property
+    def delay(self) -> float:
+        """From the first sound of a chunk to its result."""
+        return self.seconds + self.lookahead_s + self.median
+
 
 class DeviceTime(Record):
     """Seconds of one call by the device's own clock."""
@@ -250,6 +278,11 @@ class CellInput(Record):
     audio: str | None = None
     seconds_of_audio: float | None = None  # of a call, padding not counted
     share_of_padding: float = 0.0
+
+    @property
+    def padding(self) -> float | None:
+        """The share, where anything was given."""
+        return self.share_of_padding if self.audio is not None else None
 
 
 class Condition(Record):
@@ -293,9 +326,7 @@ class Operations(Record):
 
     macs: int
     flops: int | None = None  # two for each MAC
-    components: dict[str, int] = Field(
-        default_factory=dict
-    )  # those that were called, and `other`: what belongs to none
+    components: dict[str, int] = Field(default_factory=dict)  # that were called; `other`: what belongs to none
     per_second: float  # MACs for each second of audio
     uncounted: list[str] = Field(default_factory=list)
     by_operator: dict[str, int] = Field(default_factory=dict)
@@ -576,6 +607,7 @@ class DatasetResult(Record):
     failed: list[BatchWithout] = Field(default_factory=list)
     skipped: list[BatchWithout] = Field(default_factory=list)
     unreadable: dict[str, str] = Field(default_factory=dict)  # utterances left out of their batches
+    left_out: int = 0  # calls during which the process was stopped or the machine slept; each was made again
     audio: str | None = None
     timed_region: str | None = None
     fingerprint: str = ""  # of the batches
@@ -747,13 +779,23 @@ class RunHead(Record):
     results_schema: int = Field(SCHEMA, alias="schema")
     run: Run
     environment: Environment = Field(default_factory=Environment)
-    models: list[Model] = Field(default_factory=list)
+    models: list[ModelResult] = Field(default_factory=list)
     accuracy: list[Accuracy] = Field(default_factory=list)
 
     model_config = ConfigDict(populate_by_name=True)
 
-    def model(self, variant: str) -> Model | None:
+    def model(self, variant: str) -> ModelResult | None:
         return next((model for model in self.models if model.variant == variant), None)
+
+    def rate(self, variant: str) -> int:
+        """Samples per second that the variant's model takes."""
+        model = self.model(variant)
+        return (model.sample_rate if model else None) or 16000
+
+    def timed_region(self, variant: str) -> str:
+        model = self.model(variant)
+        output = model.output if model else "the model's final output"
+        return f"waveforms in memory to {output}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""
@@ -773,6 +815,21 @@ class Results(RunHead):
     @property
     def variants(self) -> list[str]:
         return list(dict.fromkeys(cell.variant for cell in self.cells))
+
+    @property
+    def places(self) -> list[tuple[float, int]]:
+        """(seconds, batch size) of all cells, and of those that the recipe asked for and the run has not measured."""
+        found = {(cell.seconds, cell.batch_size) for cell in self.cells}
+        if not self.run.is_finished:
+            rows, columns = self.run.planned("audio_mockup_secs"), self.run.planned("batch_sizes")
+            found |= {(seconds, int(batch)) for seconds in rows for batch in columns}
+        return sorted(found)
+
+    def baseline(self, variant: str) -> str:
+        """What a variant is compared with: the one that it names, else the first."""
+        model = self.model(variant)
+        named = model.baseline if model else None
+        return named if named in self.variants else next(iter(self.variants), variant)
 
     @property
     def failed(self) -> list[CellResult]:

@@ -70,19 +70,10 @@ def overview(results: Results) -> dict[str, Any]:
 
 def _planned(results: Results) -> dict[str, list[float]]:
     """The grid that the recipe asked for, so that cells that are still to come have a place."""
-    grid = results.run.resolved.get("profiling_dimensions")
-    grid = grid if isinstance(grid, dict) else {}
-    seconds, batches = grid.get("audio_mockup_secs") or [], grid.get("batch_sizes") or []
-    found_seconds = [cell.seconds for cell in results.cells]
-    found_batches = [float(cell.batch_size) for cell in results.cells]
     return {
-        "seconds": sorted({*_numbers(seconds), *found_seconds}),
-        "batch_sizes": sorted({*_numbers(batches), *found_batches}),
+        "seconds": sorted({*results.run.planned("audio_mockup_secs"), *(cell.seconds for cell in results.cells)}),
+        "batch_sizes": sorted({*results.run.planned("batch_sizes"), *(float(c.batch_size) for c in results.cells)}),
     }
-
-
-def _numbers(values: Any) -> list[float]:
-    return [float(value) for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
 
 
 def model_view(results: Results, variant: str) -> dict[str, Any] | None:

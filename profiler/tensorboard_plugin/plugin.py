@@ -19,7 +19,7 @@ from tensorboard.plugins.base_plugin import FrontendMetadata, TBContext, TBPlugi
 from werkzeug.wrappers import Request, Response
 
 from profiler.errors import UserError
-from profiler.results.damaged import read_as_much
+from profiler.results.store import read_as_much
 from profiler.results.types import FILE, CellResult, Results
 from profiler.tensorboard_plugin import side_by_side
 from profiler.tensorboard_plugin.folder import TRACES, LogFolder, NotFound

@@ -157,12 +157,12 @@ def with_start(targets: Targets, start: int) -> torch.Tensor:
     return functional.pad(targets.tokens, (1, 0), value=start)
 
 
-def with_end(targets: Targets, end: int) -> torch.Tensor:
+def with_end(targets: Targets, end: int, ignored: int = IGNORED) -> torch.Tensor:
     """What it has to say: the tokens, then the end; what follows is ignored."""
     place = torch.arange(targets.tokens.shape[1] + 1, device=targets.tokens.device)
     lengths = targets.lengths.to(targets.tokens.device)[:, None]
     wanted = functional.pad(targets.tokens, (0, 1), value=end)
-    return wanted.masked_fill(place == lengths, end).masked_fill(place > lengths, IGNORED)
+    return wanted.masked_fill(place == lengths, end).masked_fill(place > lengths, ignored)
 
 
 class Transducer(torch.nn.Module):
@@ -178,8 +178,9 @@ class Transducer(torch.nn.Module):
         frames, lengths = outputs.frames.to(scores.device), targets.lengths.to(scores.device)
         if self.library == "torch":
             chosen = functional.log_softmax(scores, -1)
-            found = _steps(chosen, targets.tokens, self.blank)
-            return cost(*found, frames, lengths)[0].mean()
+            following = targets.tokens[:, None, :, None].expand(-1, scores.shape[1], -1, 1)
+            token = chosen[:, :, :-1].gather(3, following)[..., 0]
+            return cost(chosen[..., self.blank], token, frames, lengths)[0].mean()
         tokens, frames, lengths = targets.tokens.int(), frames.int(), lengths.int()
         if self.library == "warprnnt_numba":
             from warprnnt_numba.rnnt_loss.rnnt_pytorch import rnnt_loss
@@ -189,12 +190,6 @@ class Transducer(torch.nn.Module):
         from torchaudio.functional import rnnt_loss
 
         return rnnt_loss(scores, tokens, frames, lengths, blank=self.blank, reduction="mean")
-
-
-def _steps(scores: Any, tokens: Any, blank: int) -> tuple[Any, Any]:
-    """Log probabilities of the blank at each place, and of the token that comes next."""
-    following = tokens[:, None, :, None].expand(-1, scores.shape[1], -1, 1)
-    return scores[..., blank], scores[:, :, :-1].gather(3, following)[..., 0]
 
 
 class Simple(torch.nn.Module):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.results.types import TrainingSetup
-from profiler.training.tasks import Targets, lengths_for, make_targets
+from profiler.training.tasks import Targets, make_targets
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
@@ -29,10 +29,6 @@ Around = Callable[[str], AbstractContextManager[Any]]
 ABOUT_WEIGHTS = "random weights of the same architecture"  # see models/load.py
 OUTPUT = "updated weights (forward, loss, backward, optimizer)"
 RANDOM_TARGETS = "Targets are random tokens: their number is what a step costs, not what they are."
-
-
-def _nothing_around(phase: str) -> AbstractContextManager[Any]:
-    return nullcontext()
 
 
 def _nobody(loss: Any) -> None:
@@ -50,7 +46,7 @@ class TrainingStep:
         self.frames = 0  # of the last step, padding not counted
         self.frame_rate = 0.0  # of them in a second of audio
         self._marks: list[list[tuple[Any, Any]]] = []
-        self._around: Around = _nothing_around
+        self._around: Around = nullcontext
         self._told: Callable[[Any], None] = _nobody
 
     def prepare(
@@ -58,7 +54,7 @@ class TrainingStep:
     ) -> tuple[Any, Targets]:
         """Inputs and targets of a batch. Lengths that are not given follow from those of the audio."""
         seconds = [float(length) / batch.rate for length in batch.lengths]
-        usual = lengths_for(seconds, self.settings.targets_per_second)
+        usual = [max(1, round(each * self.settings.targets_per_second)) for each in seconds]
         wanted = usual if lengths is None else [u if g is None else g for g, u in zip(lengths, usual, strict=True)]
         named = names or [f"row {number + 1} ({length:g} s)" for number, length in enumerate(seconds)]
         targets = make_targets(wanted, self.task.tokens, seed, self.device.name, named)
@@ -146,7 +142,7 @@ class TrainingStep:
         try:
             yield
         finally:
-            self._around = _nothing_around
+            self._around = nullcontext
 
     @contextmanager
     def telling(self, told: Callable[[Any], None]) -> Iterator[None]:

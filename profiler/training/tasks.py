@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from profiler.errors import ModelError
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ class Targets:
 
 def make_targets(lengths: Sequence[int], allowed: range, seed: int, device: str, names: list[str]) -> Targets:
     """Random tokens of these lengths. No two neighbours are alike: CTC would need one more frame for each such pair."""
+    import numpy as np
     import torch
 
     chance = np.random.default_rng(seed)
@@ -66,11 +65,6 @@ def make_targets(lengths: Sequence[int], allowed: range, seed: int, device: str,
     for row, length in zip(tokens, lengths, strict=True):
         row[length:] = allowed.start
     return Targets(torch.from_numpy(tokens).to(device), torch.tensor(list(lengths)), names)
-
-
-def lengths_for(seconds: Sequence[float], per_second: float) -> list[int]:
-    """As many tokens as speech of these lengths has, at least one."""
-    return [max(1, round(each * per_second)) for each in seconds]
 
 
 @dataclass

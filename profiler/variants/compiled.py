@@ -12,49 +12,40 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
-from profiler.processes import TrialFailed, device_of, run_all, trial
-from profiler.variants.layers import (
-    Calls,
-    Step,
-    all_modules,
-    counted_classes,
-    observe_calls,
-    own_parameters,
-    owns_weights,
-)
+from profiler.processes import device_of, run_all, trial
+from profiler.variants import layers
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
 
 
-def compile_parts(model: Model, inputs: list[Any]) -> Step:
+def compile_parts(model: Model, inputs: list[Any]) -> layers.Step:
     """Have the model's parts compiled at their first call. The code that calls them stays as it is."""
     # A pool of compiling processes would be inherited by every cell, and not work there.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    if config := sys.modules.get("torch._inductor.config"):  # has read the environment already
+    config: Any = sys.modules.get("torch._inductor.config")
+    if config is not None:  # it has read the environment already
         config.compile_threads = 1
     if device_of(model) == "cpu":
         _require_compiler()
-    try:
-        calls = observe_calls(model, inputs)
+    with layers.failing("torch.compile cannot trace the model"):
+        calls = layers.observe_calls(model, inputs)
         parts = _parts(model, calls)
         graphs, breaks = trial(model, lambda: _trace(model, inputs, parts), tuple[int, int])
-    except TrialFailed as error:
-        raise NotSupported(f"torch.compile cannot trace the model: {error}") from error
     if not graphs:
         raise NotSupported("torch.compile found nothing to compile in the model")
     for part in parts:
         _compile(part)
-    modules = all_modules(model)
+    modules = layers.all_modules(model)
     called = {id(modules[number]) for number in calls.called}
     inner = {id(module): module for part in parts for module in part.modules()}
-    covered = [module for key, module in inner.items() if key in called and owns_weights(module)]
-    parameters = {id(p): p.numel() for module in covered for p in own_parameters(module)}
+    covered = [module for key, module in inner.items() if key in called and layers.owns_weights(module)]
+    parameters = {id(p): p.numel() for module in covered for p in layers.own_parameters(module)}
     note = (
-        f"Compiled at the first call of each cell: {counted_classes(parts)}. "
+        f"Compiled at the first call of each cell: {layers.counted_classes(parts)}. "
         f"Traced on the sample speech: {graphs} graphs, {breaks} breaks between them."
     )
-    return Step("compile", covered, sum(parameters.values()), graphs=graphs, graph_breaks=breaks, notes=[note])
+    return layers.Step("compile", covered, sum(parameters.values()), graphs=graphs, graph_breaks=breaks, notes=[note])
 
 
 def _require_compiler() -> None:
@@ -65,9 +56,9 @@ def _require_compiler() -> None:
         )
 
 
-def _parts(model: Model, calls: Calls) -> list[Any]:
+def _parts(model: Model, calls: layers.ModuleCalls) -> list[Any]:
     """The largest modules that do not repeat a layer within a call: a loop over steps is not to be unrolled."""
-    modules = all_modules(model)
+    modules = layers.all_modules(model)
     found: dict[int, Any] = {}
 
     def descend(number: int, above: frozenset[int]) -> None:

@@ -2,23 +2,53 @@
 
     float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> what the cells run
 
-Runs in the worker before the first cell, on one thread. Nothing that computes runs in the worker itself: see trial.py.
+Runs in the worker before the first cell, on one thread. What computes runs in forks of it: see processes.py.
 """
 
 from __future__ import annotations
 
+import gc
+import tempfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
 from profiler.measure.parameters import size_bytes
-from profiler.processes import TrialFailed, run_all, trial
+from profiler.measure.passes.memory import hand_back_freed_memory
+from profiler.processes import run_all, trial
 from profiler.results.types import Conversion
-from profiler.variants.layers import Step, all_modules, layers, unique_parameters
+from profiler.variants.difference import difference, load_outputs, save_outputs
+from profiler.variants.layers import Step, all_modules, failing, layers, unique_parameters
+
+SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration takes
+PIECES = 4
 
 if TYPE_CHECKING:
+    from profiler.audio import Speech
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
+
+
+def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion | None:
+    """Convert in place; None where the variant leaves the model as it is. Raises NotSupported.
+
+    Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
+    """
+    if not changes_model(variant):
+        return None
+    inputs = [model.prepare(speech.batch(SECONDS, 1, seed=number)) for number in range(PIECES)]
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "before.pt", Path(folder) / "after.pt"
+        with failing("the model itself does not run"):
+            trial(model, lambda: save_outputs(model, inputs[0], before), None)
+        conversion = convert(model, variant, lambda: inputs)
+        with failing("the converted model does not run here"):
+            trial(model, lambda: save_outputs(model, inputs[0], after), None)
+        changed = difference(load_outputs(before), load_outputs(after))
+    gc.collect()
+    hand_back_freed_memory()  # what the float weights took is not the variant's
+    return conversion.model_copy(update={"difference": changed})
 
 
 def changes_model(variant: Variant) -> bool:
@@ -99,10 +129,8 @@ def to_channels_last(model: Model, inputs: list[Any]) -> Step:
         raise NotSupported("the model has no two-dimensional convolution that channels_last would change")
     for conv in changed:
         conv.weight.data = conv.weight.data.to(memory_format=torch.channels_last)
-    try:
+    with failing("the model does not run with channels_last"):
         trial(model, lambda: run_all(model, inputs), None)
-    except TrialFailed as error:
-        raise NotSupported(f"the model does not run with channels_last: {error}") from error
     return Step("channels_last", changed, sum(conv.weight.numel() for conv in changed))
 
 
@@ -111,9 +139,9 @@ def set_attention(model: Model, inputs: list[Any], wanted: str) -> Step:
     import torch
 
     before = _fused_calls(model, inputs)
-    chosen = [module for module in all_modules(model) if _can_choose(module)]
-    for module in chosen:
-        module.set_attn_implementation("eager" if wanted == "eager" else "sdpa")
+    for module in all_modules(model):
+        if hasattr(module, "set_attn_implementation") and hasattr(module, "config"):
+            module.set_attn_implementation("eager" if wanted == "eager" else "sdpa")
     if wanted == "math":
         torch.backends.cuda.enable_flash_sdp(False)
         torch.backends.cuda.enable_mem_efficient_sdp(False)
@@ -134,10 +162,6 @@ def set_attention(model: Model, inputs: list[Any], wanted: str) -> Step:
     return Step(f"attention {wanted}", notes=notes)
 
 
-def _can_choose(module: Any) -> bool:
-    return hasattr(module, "set_attn_implementation") and hasattr(module, "config")
-
-
 def _fused_calls(model: Model, inputs: list[Any]) -> int:
     """How often the model calls scaled_dot_product_attention."""
     import torch
@@ -156,7 +180,5 @@ def _fused_calls(model: Model, inputs: list[Any]) -> int:
             run_all(model, inputs)
         return int(count.calls)
 
-    try:
+    with failing("the model does not run with this attention"):
         return trial(model, work, int)
-    except TrialFailed as error:
-        raise NotSupported(f"the model does not run with this attention: {error}") from error

@@ -6,12 +6,13 @@ model; a third compares them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from profiler.results.types import Distance, OutputDifference
-from profiler.variants.layers import all_modules, recorded_calls
+from profiler.variants.layers import all_modules, hooked, recorded_calls
 
 if TYPE_CHECKING:
     import torch
@@ -54,12 +55,8 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
     for name, part in model.components.items():
         if next(part.parameters(), None) is not None or _is_converted(part):
             handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))
-    try:
-        with torch.no_grad(), recorded_calls(model) as calls:
-            output = model.run(value)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(handles), torch.no_grad(), recorded_calls(model) as calls:
+        output = model.run(value)
     searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
     # What is called step by step (a decoder, a language model) has not got all of the speech at its first call.
     order = sorted(tensors, key=lambda name: counts[name] == 1)
@@ -71,12 +68,8 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
 
 
 def difference(before: ModelOutputs, after: ModelOutputs) -> OutputDifference:
-    """How far the outputs of two runs lie apart.
-
-    `compared` is the final output where it is of numbers, else that of the last component which takes all of the speech
-    at once and gives the same shape in both runs; None, and no figures, where there is none. `max` and `mean` are of
-    the absolute difference; `relative` is the mean over the mean size of what was compared. `texts_changed` is a share.
-    """
+    """How far the outputs of two runs lie apart: the final output where it is of numbers, else that of the last
+    component which takes all of the speech at once and gives the same shape in both runs."""
     components = {
         name: _distance(tensor, after.tensors[name])
         for name, tensor in before.tensors.items()
@@ -134,8 +127,6 @@ def _texts(output: Any) -> list[str]:
 
 def _distance(one: Any, other: Any) -> Distance:
     """A difference that is no number (an overflow on one side) is None."""
-    import math
-
     gap = (one.double() - other.double()).abs()
     size = one.double().abs().mean().item()
     figures = {"max": gap.max().item(), "mean": gap.mean().item()}

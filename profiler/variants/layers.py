@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from profiler.processes import run_all, trial
+from profiler.errors import NotSupported
+from profiler.processes import TrialFailed, run_all, trial
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
 OUTSIDE = -1  # in place of a module that is not part of the model, such as a search around it
+
+
+@contextmanager
+def failing(words: str) -> Iterator[None]:
+    """A trial that fails is why the variant cannot run."""
+    try:
+        yield
+    except TrialFailed as error:
+        raise NotSupported(f"{words}: {error}") from error
+
+
+@contextmanager
+def hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Hooks that are gone again in the end."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @dataclass
@@ -88,7 +108,7 @@ def counted_classes(modules: Iterable[Any]) -> str:
 
 
 @dataclass
-class Calls:
+class ModuleCalls:
     """Modules by their place in `all_modules`."""
 
     called: set[int] = field(default_factory=set)
@@ -97,26 +117,26 @@ class Calls:
     looping: set[int] = field(default_factory=set)  # one call of it calls a layer with weights several times
 
 
-def observe_calls(model: Model, inputs: list[Any]) -> Calls:
+def observe_calls(model: Model, inputs: list[Any]) -> ModuleCalls:
     """What happens while the model runs, seen in a fork."""
 
-    def work() -> Calls:
+    def work() -> ModuleCalls:
         with recorded_calls(model) as calls:
             run_all(model, inputs)
         return calls
 
-    return trial(model, work, Calls)
+    return trial(model, work, ModuleCalls)
 
 
 @contextmanager
-def recorded_calls(model: Model) -> Iterator[Calls]:
+def recorded_calls(model: Model) -> Iterator[ModuleCalls]:
     """Calls of modules while the body runs."""
     from torch.nn.modules import module as hooks
 
     modules = all_modules(model)
     place = {id(module): number for number, module in enumerate(modules)}
     weighted = {number for number, module in enumerate(modules) if owns_weights(module)}
-    calls = Calls()
+    calls = ModuleCalls()
     open_calls: list[tuple[int, Counter[int]]] = []
 
     def enter(module: Any, arguments: Any) -> None:
@@ -138,12 +158,6 @@ def recorded_calls(model: Model) -> Iterator[Calls]:
     def leave(module: Any, arguments: Any, output: Any) -> None:
         open_calls.pop()
 
-    handles = [
-        hooks.register_module_forward_pre_hook(enter),
-        hooks.register_module_forward_hook(leave, always_call=True),
-    ]
-    try:
+    before, after = hooks.register_module_forward_pre_hook, hooks.register_module_forward_hook
+    with hooked([before(enter), after(leave, always_call=True)]):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()

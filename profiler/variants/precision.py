@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, run_all, trial
-from profiler.variants.layers import Step, all_modules, layers, observe_calls, own_parameters
+from profiler.variants.layers import Step, all_modules, failing, hooked, layers, observe_calls, own_parameters
 
 if TYPE_CHECKING:
     import torch
@@ -39,10 +39,8 @@ def to_precision(model: Model, inputs: list[Any], name: str) -> Step:
         for part in parts:
             part.register_forward_hook(lambda module, arguments, output: cast(output, torch.float32))
         notes.append(f"What comes out of {len(parts)} parts is cast back to float32: the code around them needs it.")
-        try:
+        with failing(f"the model does not run in {name}"):
             places = _place_casts(model, inputs, converted, dtype)
-        except TrialFailed as error:
-            raise NotSupported(f"the model does not run in {name}: {error}") from error
     notes.append(f"Inputs are cast to {name} at {places} of {len(converted)} layers; what has no weights is float32.")
     unique = {id(p): p for layer in converted for p in own_parameters(layer) if p.is_floating_point()}
     return Step(name, converted, sum(p.numel() for p in unique.values()), notes=notes)
@@ -78,10 +76,8 @@ def _convert(layer: Any, dtype: torch.dtype) -> None:
 
 def _called_parts(model: Model, inputs: list[Any]) -> list[Any]:
     """The modules with weights that code outside of any module calls."""
-    try:
+    with failing("the model does not run as it is"):
         calls = observe_calls(model, inputs)
-    except TrialFailed as error:
-        raise NotSupported(f"the model does not run as it is: {error}") from error
     modules = all_modules(model)
     return [
         modules[number] for number in sorted(calls.outermost) if next(modules[number].parameters(), None) is not None
@@ -102,14 +98,9 @@ def _place_casts(model: Model, inputs: list[Any], converted: list[Any], dtype: t
 
             return cast_and_tell
 
-        handles = [
-            layer.register_forward_pre_hook(hook(number), with_kwargs=True) for number, layer in enumerate(converted)
-        ]
-        try:
+        layers = enumerate(converted)
+        with hooked([layer.register_forward_pre_hook(hook(number), with_kwargs=True) for number, layer in layers]):
             run_all(model, inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
         return sorted(needed)
 
     def cast_inputs(module: Any, arguments: Any, named: Any) -> Any:

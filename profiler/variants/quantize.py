@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import NotSupported
 from profiler.processes import TrialFailed, device_of, run_all, trial
-from profiler.variants.layers import (
-    Step,
-    all_modules,
-    become,
-    counted_classes,
-    observe_calls,
-    own_parameters,
-    unique_parameters,
-)
+from profiler.variants import layers
 
 if TYPE_CHECKING:
     import torch
@@ -36,9 +28,10 @@ if TYPE_CHECKING:
 NEEDS_CPU = "torch's int8 layers run on a CPU only"
 FAST_PATH_OFF = "torch's fast path for TransformerEncoderLayer takes float weights only, and is off."
 Scale = tuple[float, int]  # scale and zero point
+Make = Callable[[Any], Any]  # of a layer, another one
 
 
-def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None) -> Step:
+def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None) -> layers.Step:
     """Linear layers, and recurrent ones if wanted, with int8 weights and activations scaled call by call."""
     require_cpu(model)
     engine = use_engine(engine)
@@ -49,17 +42,15 @@ def dynamic(model: Model, inputs: list[Any], recurrent: bool, engine: str | None
             raise NotSupported("the model has no recurrent layer that torch has an int8 form of; use layers: linear")
         chosen, notes = chosen + cells, notes + more
     what = "linear and recurrent layers" if recurrent else "linear layers"
-    step = swap(model, inputs, chosen, dynamic_layer, f"dynamic int8 of {what}", notes)
-    step.engine = engine
-    return step
+    return swap(model, inputs, chosen, dynamic_layer, f"dynamic int8 of {what}", notes, engine)
 
 
-def weight_only(model: Model, inputs: list[Any]) -> Step:
+def weight_only(model: Model, inputs: list[Any]) -> layers.Step:
     """Linear layers with int8 weights, turned to float again in each call."""
     return _with_torchao(model, inputs, "Int8WeightOnlyConfig", "weight-only int8")
 
 
-def dynamic_compiled(model: Model, inputs: list[Any]) -> Step:
+def dynamic_compiled(model: Model, inputs: list[Any]) -> layers.Step:
     """Linear layers with int8 weights and activations, in a form that torch.compile makes kernels of."""
     return _with_torchao(model, inputs, "Int8DynamicActivationInt8WeightConfig", "dynamic int8")
 
@@ -77,7 +68,7 @@ def choose_linear(model: Model) -> tuple[list[Any], list[str]]:
     from torch import nn
     from torch.nn.utils.parametrize import is_parametrized
 
-    modules = all_modules(model)
+    modules = layers.all_modules(model)
     linear = [module for module in modules if isinstance(module, nn.Linear)]
     chosen = [
         layer
@@ -95,7 +86,7 @@ def choose_linear(model: Model) -> tuple[list[Any], list[str]]:
         )
         left = [layer for layer in left if not any(layer is module.out_proj for module in attention)]
     if left:
-        notes.append(f"Linear layers that compute in a way of their own stay in float: {counted_classes(left)}.")
+        notes.append(f"Linear layers that compute in a way of their own stay in float: {layers.counted_classes(left)}.")
     return chosen, notes
 
 
@@ -103,20 +94,20 @@ def _choose_recurrent(model: Model) -> tuple[list[Any], list[str]]:
     """torch's int8 recurrent layers know neither projections nor a layer without bias, and would compute nonsense."""
     from torch import nn
 
-    recurrent = [module for module in all_modules(model) if isinstance(module, (nn.RNNBase, nn.RNNCellBase))]
+    recurrent = [module for module in layers.all_modules(model) if isinstance(module, (nn.RNNBase, nn.RNNCellBase))]
     kinds = (nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell)
     chosen = [cell for cell in recurrent if type(cell) in kinds and cell.bias and not getattr(cell, "proj_size", 0)]
     left = [cell for cell in recurrent if not any(cell is one for one in chosen)]
-    notes = [f"Recurrent layers that torch has no int8 form of stay in float: {counted_classes(left)}."] if left else []
-    return chosen, notes
+    named = layers.counted_classes(left)
+    return chosen, [f"Recurrent layers that torch has no int8 form of stay in float: {named}."] if left else []
 
 
 # -- conversion
 
 
 def swap(
-    model: Model, inputs: list[Any], chosen: list[Any], make: Callable[[Any], Any], kind: str, notes: list[str]
-) -> Step:
+    model: Model, inputs: list[Any], chosen: list[Any], make: Make, kind: str, notes: list[str], engine: str
+) -> layers.Step:
     """Turn each layer into what `make` makes of it, and see that the model still runs.
 
     Some code takes a layer's weight without calling the layer, which an int8 layer cannot serve. When the model does
@@ -125,43 +116,39 @@ def swap(
     if not chosen:
         raise NotSupported(" ".join([f"the model has no layer for {kind}.", *notes]))
     notes = _without_fast_path(model) + notes
-    originals = [(layer, become(layer, make(layer))) for layer in chosen]
+    originals = [(layer, layers.become(layer, make(layer))) for layer in chosen]
     try:
         trial(model, lambda: run_all(model, inputs), None)
     except TrialFailed as failure:
         for layer, original in originals:
-            become(layer, original)
+            layers.become(layer, original)
         originals = _swap_called(model, inputs, chosen, make, str(failure))
         left_out = len(chosen) - len(originals)
         notes.append(f"Layers that stay in float because their weights are used without calling them: {left_out}.")
-    still_there = unique_parameters(model)
-    weights = {id(p): p for _, original in originals for p in own_parameters(original) if p.dim() > 1}
+    still_there = layers.unique_parameters(model)
+    weights = {id(p): p for _, original in originals for p in layers.own_parameters(original) if p.dim() > 1}
     gone = sum(weight.numel() for key, weight in weights.items() if key not in still_there)
     if shared := [weight for key, weight in weights.items() if key in still_there]:
         notes.append(f"Weights that other layers share, and that are kept in float for them: {len(shared)}.")
-    return Step(kind, [layer for layer, _ in originals], gone, notes=notes)
+    return layers.Step(kind, [layer for layer, _ in originals], gone, engine, notes=notes)
 
 
-def _swap_called(
-    model: Model, inputs: list[Any], chosen: list[Any], make: Callable[[Any], Any], failure: str
-) -> list[tuple[Any, Any]]:
-    try:
-        modules = all_modules(model)
-        called = {id(modules[number]) for number in observe_calls(model, inputs).called}
+def _swap_called(model: Model, inputs: list[Any], chosen: list[Any], make: Make, failure: str) -> list[tuple[Any, Any]]:
+    with layers.failing("the model does not run with int8 layers"):
+        modules = layers.all_modules(model)
+        called = {id(modules[number]) for number in layers.observe_calls(model, inputs).called}
         some = [layer for layer in chosen if id(layer) in called]
         if len(some) in (0, len(chosen)):
             raise TrialFailed(failure)
-        originals = [(layer, become(layer, make(layer))) for layer in some]
+        originals = [(layer, layers.become(layer, make(layer))) for layer in some]
         trial(model, lambda: run_all(model, inputs), None)
-    except TrialFailed as again:
-        raise NotSupported(f"the model does not run with int8 layers: {again}") from again
     return originals
 
 
 def _without_fast_path(model: Model) -> list[str]:
     import torch
 
-    if not any(isinstance(module, torch.nn.TransformerEncoderLayer) for module in all_modules(model)):
+    if not any(isinstance(module, torch.nn.TransformerEncoderLayer) for module in layers.all_modules(model)):
         return []
     torch.backends.mha.set_fastpath_enabled(False)
     return [FAST_PATH_OFF]
@@ -188,15 +175,11 @@ def dynamic_layer(layer: Any) -> Any:
     source.qconfig = ao.quantization.default_dynamic_qconfig
     converted = getattr(kinds, type(source).__name__).from_float(source).eval()
     if isinstance(layer, nn.RNNBase):
-        converted.flatten_parameters = _nothing  # which libraries call before each use
+        converted.flatten_parameters = lambda: None  # libraries call it before each use; packed weights lie together
     return converted
 
 
-def _nothing() -> None:
-    """Packed weights lie together as they are."""
-
-
-def _with_torchao(model: Model, inputs: list[Any], config_class: str, kind: str) -> Step:
+def _with_torchao(model: Model, inputs: list[Any], config_class: str, kind: str) -> layers.Step:
     try:
         import torchao.quantization as ao
     except ImportError as error:
@@ -209,9 +192,7 @@ def _with_torchao(model: Model, inputs: list[Any], config_class: str, kind: str)
         return plain
 
     chosen, notes = choose_linear(model)
-    step = swap(model, inputs, chosen, make, f"{kind} of linear layers", notes)
-    step.engine = "torchao"
-    return step
+    return swap(model, inputs, chosen, make, f"{kind} of linear layers", notes, "torchao")
 
 
 def use_engine(wanted: str | None) -> str:
@@ -233,15 +214,13 @@ def use_engine(wanted: str | None) -> str:
     return str(wanted)
 
 
-def static(model: Model, inputs: list[Any], engine: str | None) -> Step:
+def static(model: Model, inputs: list[Any], engine: str | None) -> layers.Step:
     """Linear layers that the sample speech reaches, with int8 weights and activations."""
     require_cpu(model)
     engine = use_engine(engine)
     chosen, notes = choose_linear(model)
-    try:
+    with layers.failing("the calibration failed"):
         scales = trial(model, lambda: _calibrate(model, inputs, chosen, engine), list[tuple[Scale, Scale] | None])
-    except TrialFailed as error:
-        raise NotSupported(f"the calibration failed: {error}") from error
     found = {id(layer): pair for layer, pair in zip(chosen, scales, strict=True) if pair is not None}
     reached = [layer for layer in chosen if id(layer) in found]
     if len(reached) < len(chosen):
@@ -250,9 +229,7 @@ def static(model: Model, inputs: list[Any], engine: str | None) -> Step:
     def make(layer: Any) -> Any:
         return static_layer(layer, *found[id(layer)], engine)
 
-    step = swap(model, inputs, reached, make, "static int8 of linear layers", notes)
-    step.engine = engine
-    return step
+    return swap(model, inputs, reached, make, "static int8 of linear layers", notes, engine)
 
 
 def _calibrate(model: Model, inputs: list[Any], chosen: list[Any], engine: str) -> list[tuple[Scale, Scale] | None]:
@@ -265,18 +242,11 @@ def _calibrate(model: Model, inputs: list[Any], chosen: list[Any], engine: str) 
         before(arguments[0].float())
         after(output.float())
 
-    handles = [layer.register_forward_hook(watch) for layer in chosen]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # observers advise on settings that the engine's own defaults chose
-            run_all(model, inputs)
-            return [
-                (_scale(observers[id(layer)][0]), _scale(observers[id(layer)][1])) if id(layer) in observers else None
-                for layer in chosen
-            ]
-    finally:
-        for handle in handles:
-            handle.remove()
+    with layers.hooked([layer.register_forward_hook(watch) for layer in chosen]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # observers advise on settings that the engine's own defaults chose
+        run_all(model, inputs)
+        found = [observers.get(id(layer)) for layer in chosen]
+        return [(_scale(pair[0]), _scale(pair[1])) if pair is not None else None for pair in found]
 
 
 def observer_of(engine: str) -> Callable[[], Any]:

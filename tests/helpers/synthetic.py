@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.results.statistics import estimate
-from profiler.results.types import CellResult, Latency, Model, PeakMemory, Results, Run
+from profiler.results.types import CellResult, Latency, ModelResult, PeakMemory, Results, Run
 
 GRID = tuple((seconds, batch) for seconds in (0.5, 1.0, 2.0, 4.0) for batch in (1, 2))
 MACHINE = {
@@ -105,7 +105,7 @@ def make(made: Made) -> Results:
         ),
         environment={**environment, **made.environment},
         models=[
-            Model(
+            ModelResult(
                 variant=variant,
                 source=made.source,
                 type="Module",

@@ -9,7 +9,7 @@ import pytest
 
 from profiler.measure.parameters import count_parameters, size_bytes
 from profiler.models.load import build_for_counting
-from profiler.models.request import model_request
+from profiler.models.model import model_request
 from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny
 from tests.helpers.shipped import ROWS

@@ -197,7 +197,8 @@ def test_with_trust_the_same_tag_is_run(tmp_path: Path, without_torch: dict[str,
 
 def test_a_missing_recipe(refuse: Refuse) -> None:
     message = refuse("recipes/wav2vec.yaml")
-    assert message.startswith("profile.py: There is no recipe recipes/wav2vec.yaml. Did you mean `wav2vec2`?")
+    assert message.startswith("profile.py: There is no recipe recipes/wav2vec.yaml.")
+    assert "Did you mean `recipes/wav2vec2.yaml`?" in message
     assert "`python profile.py ls`" in message
 
 
@@ -288,7 +289,7 @@ def test_audio_that_cannot_be_used(
         (["measure.warmup=3", "measure.warmup=4"], ["`measure.warmup` is set twice"]),
         (["profiling_dimensions.batch_sizes=[]"], ["at least one value", "from the command line"]),
         (["profiling_dimensions.example_audio=gone.wav"], ["there is no audio file", "from the command line"]),
-        (["--resume", "20200101-000000-abcd"], ["no run 20200101-000000-abcd", "`python profile.py RECIPE` makes one"]),
+        (["--resume", "20200101-000000-abcd"], ["no run of wav2vec2", "to resume"]),
         (["--resume", "latest"], ["no run of wav2vec2", "to resume"]),
         (["--frobnicate"], ["--frobnicate"]),
     ],

@@ -15,8 +15,7 @@ from profiler.device import Device
 from profiler.measure.breakdown import find_parts, measure_breakdown
 from profiler.measure.breakdown.labels import LabelledCall
 from profiler.models.load import load_model
-from profiler.models.model import Model, ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import Model, ModelRequest, model_request
 from profiler.recipe.load import load_recipe
 from tests.conftest import TinyModel
 from tests.helpers import program, tiny

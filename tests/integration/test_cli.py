@@ -111,7 +111,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_ls_lists_every_shipped_recipe_with_its_purpose() -> None:
-    lines = output("ls").splitlines()
+    lines = output("ls", "-l").splitlines()
     for name in NAMES:
         (line,) = [line for line in lines if line.split()[:1] == [name]]
         assert len(line.split()) > 4
@@ -159,7 +159,7 @@ def test_force_replaces_a_file(tmp_path: Path) -> None:
 
 
 def test_show_prints_the_resolved_recipe_and_the_plan(recipe: Path) -> None:
-    text = output("show", recipe)
+    text = output("show", recipe, "--all")
     assert f"{recipe}: no mistakes." in text
     assert "profiling_dimensions.batch_sizes: [1, 2, 4]" in text
     assert "measure.rounds: 10" in text  # a default that the file does not name
@@ -269,6 +269,7 @@ LIGHT = [
     ["--help"],
     ["--version"],
     ["ls"],
+    ["runs", "--logdir", "{folder}/logs"],
     ["cp", "wav2vec2", "{folder}/mine.yaml", "--force"],
     ["show", "recipes/wav2vec2.yaml", "--logdir", "{folder}/logs"],
     ["show", "recipes/crdnn.yaml", "--json", "--no-counts"],

@@ -267,7 +267,7 @@ def test_history_by_commit_of_another_figure_with_runs_given_by_path(call: Call,
     [
         (("lnog",), "There is no run of `lnog`"),
         (("long", "--figure", "latncy"), "Did you mean `latency`?"),
-        (("long", "--figure", "wer"), "None of 10 run(s) has a figure `wer`"),
+        (("long", "--figure", "wer"), "None of 10 runs has a figure `wer`"),
         (("long", "--cell", "huge"), "--cell huge: expected seconds and batch size"),
         (("long", "--cell", "77s_x1"), "No run has `rtf` of the cell 77s_x1"),
         (("long", "--variant", "in8"), "No run has the variant `in8`"),

@@ -23,9 +23,8 @@ from profiler.models.espnet import adapter as espnet
 from profiler.models.espnet.build import mel, mel_filters
 from profiler.models.espnet.config import PARTS
 from profiler.models.load import build_for_counting, load_model
-from profiler.models.model import Model, ModelRequest
+from profiler.models.model import Model, ModelRequest, model_request
 from profiler.models.registry import check_type
-from profiler.models.request import model_request
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def test_a_cell_that_dies_fails_alone(dying: Done, what: str) -> None:
         assert len(measured["latency_s"]["rounds"]) == 2
         # The sleeper takes 10 ms for each second of audio, whatever happened to its neighbour.
         assert measured["latency_s"]["min"] == pytest.approx(0.01 * measured["seconds"], rel=0.5)
-    assert dying.results["run"]["status"] == "complete"
+    assert dying.results["run"]["status"] == "finished with failures"
+    assert f"{what} 0.2 s x 1: FAILED, " in dying.stderr, "at once, while the run goes on"
 
 
 def test_a_cell_under_a_real_memory_limit_fails_with_the_reason(tmp_path: Path) -> None:
@@ -80,23 +82,46 @@ def test_cells_that_cannot_fit_in_time_are_skipped_with_the_figure(tmp_path: Pat
     recipe = program.module_recipe(
         tmp_path, "Sleeper", "{per_second: 0.1}", seconds="[0.1, 0.2, 600]", batches="[1]", more=LIMIT
     )
-    program.run(recipe, "--trust", "--logdir", tmp_path)
+    done = program.run(recipe, "--trust", "--logdir", tmp_path)
     skipped = program.cell(program.results_in(tmp_path), 600, 1)
     assert skipped["status"] == "skipped"
     assert "over measure.limit (3.00 s)" in skipped["reason"]
+    # Two rounds of three cells are planned; one of them will be skipped, and takes none of the time that is left.
+    second = next(line for line in done.stderr.splitlines() if "0.2 s x 1: RTF" in line)
+    assert second.startswith("[2/4, ")
+    assert re.search(r"about 0:0\d left|0:\d\d\]", second)
 
 
-def test_a_variant_whose_model_cannot_be_built_fails_and_the_next_one_is_measured(tmp_path: Path) -> None:
+def test_a_variant_whose_model_cannot_be_built_fails_at_once_and_the_next_one_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "modules.py").write_text("Sleeper = None\n")
     more = program.QUICK + (
         "variants:\n"
         "  - {name: good}\n"
-        "  - {name: bad, set: {pretrained_model.overrides.nonsense: 1}}\n"
-        "  - {name: also-good, threads: 1}\n"
+        "  - {name: bad, path: broken}\n"
+        "  - {name: also-good, threads: 1, baseline: good}\n"
+    )
+    recipe = program.module_recipe(tmp_path, "Sleeper", more=more, seconds="[0.1, 0.2]", batches="[1]")
+    done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
+    results = program.results_in(tmp_path / "logs")
+    status = {cell["variant"]: cell["status"] for cell in results["cells"]}
+    assert done.returncode == 1
+    assert status == {"good": "ok", "bad": "failed", "also-good": "ok"}
+    (line,) = [line for line in done.stderr.splitlines() if "FAILED" in line]
+    assert "bad: FAILED, 2 cells: " in line, "once, not for each of its cells"
+    assert done.stderr.index("FAILED") < done.stderr.index("also-good 0.1 s x 1: RTF")
+    assert results["run"]["status"] == "finished with failures"
+    assert {model["variant"]: model["baseline"] for model in results["models"]} == {"good": None, "also-good": "good"}
+
+
+def test_a_mistake_in_what_a_variant_sets_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+    more = program.QUICK + (
+        "variants:\n  - {name: good}\n  - {name: bad, set: {pretrained_model.overrides.nonsense: 1}}\n"
     )
     recipe = program.module_recipe(tmp_path, "Sleeper", more=more, seconds="[0.1]", batches="[1]")
-    done = program.run(recipe, "--trust", "--logdir", tmp_path)
-    cells = {cell["variant"]: cell for cell in program.results_in(tmp_path)["cells"]}
-    assert done.returncode == 1
-    assert cells["good"]["status"] == cells["also-good"]["status"] == "ok"
-    assert cells["bad"]["status"] == "failed"
-    assert "nonsense" in cells["bad"]["reason"]
+    done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs")
+    assert done.returncode == 2
+    assert "The variant bad cannot be made: " in done.stderr
+    assert "nonsense" in done.stderr
+    assert "RTF" not in done.stderr
+    assert list((tmp_path / "logs").glob("*/*")) == [], "no empty run stays behind"

@@ -24,7 +24,7 @@ import pytest
 from profiler.errors import UserError
 from profiler.hyperyaml import allowed
 from profiler.models.load import load_model
-from profiler.models.request import model_request
+from profiler.models.model import model_request
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.recipe.load import load_recipe
 from profiler.yaml_values import parse_override

@@ -51,7 +51,7 @@ def test_an_interrupted_run_is_whole_and_can_be_resumed(tmp_path: Path, number: 
     wait_for_cells(tmp_path, 2)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert "Traceback" not in errors
     shown = errors.split("go on with: python ")[1].split()
     assert shown[0] == "profile.py", "it says how to go on"
@@ -89,8 +89,11 @@ def test_a_run_that_goes_on_is_not_resumed_at_the_same_time(tmp_path: Path) -> N
     assert resumed.returncode == 0, resumed.stderr
 
 
-def test_a_call_during_which_the_process_was_stopped_is_left_out_and_the_cell_says_so(tmp_path: Path) -> None:
-    recipe = program.module_recipe(tmp_path, "Trouble", "{what: stop, at: 0.1}", "[0.1, 0.2]", "[1]")
+def test_a_call_during_which_the_process_was_stopped_is_left_out_and_the_result_says_so(tmp_path: Path) -> None:
+    lines = "".join(f"utterance-{number}\t0.1\n" for number in range(4))
+    (tmp_path / "lengths.shapes.tsv").write_text(f"id\tseconds\n{lines}")
+    more = f"{program.QUICK}dataset: {{source: lengths.shapes.tsv, batch_size: 1}}\n"
+    recipe = program.module_recipe(tmp_path, "Trouble", "{what: stop, at: 0.1}", "[0.1, 0.2]", "[1]", more)
     done = program.run(recipe, "--trust", "--logdir", tmp_path / "logs", "--quiet")
     assert done.returncode == 0, done.stderr
     results = program.results_in(tmp_path / "logs")
@@ -100,6 +103,11 @@ def test_a_call_during_which_the_process_was_stopped_is_left_out_and_the_cell_sa
     assert any("the process was stopped" in reason for reason in stopped["verdict_reasons"])
     assert "the process was stopped" in done.stdout
     assert other["latency_s"]["left_out"] == 0
+    (dataset,) = results["datasets"]
+    assert dataset["left_out"] >= 1
+    assert dataset["batches"] == 4
+    assert dataset["latency_s"]["max"] < 0.9
+    assert any("the process was stopped" in note for note in dataset["notes"])
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:

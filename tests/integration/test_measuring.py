@@ -124,7 +124,7 @@ def test_a_quick_look_has_no_interval_and_says_so(quick: Done) -> None:
     for cell in quick.results["cells"]:
         assert cell["latency_s"]["ci95"] is None
         assert len(cell["latency_s"]["rounds"]) == 2
-    assert "2 of 2 cells: 2 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in quick.stdout
+    assert "2 of 2 cells: 2 rounds: too few for a 95 % CI, which takes 6 (measure.rounds)." in quick.stdout
 
 
 def test_random_data_is_labelled(quick: Done) -> None:

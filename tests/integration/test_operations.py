@@ -12,8 +12,7 @@ import torch
 from profiler.audio import Batch
 from profiler.models.icefall.conformer import Conformer, ConformerSizes
 from profiler.models.load import build_for_counting, load_model
-from profiler.models.model import Model, ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import Model, ModelRequest, model_request
 from profiler.recipe.load import load_recipe
 from profiler.results.types import Operations
 from tests.conftest import TinyModel

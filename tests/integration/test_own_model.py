@@ -12,7 +12,7 @@ import torch
 from profiler.audio import Speech
 from profiler.errors import ModelError, UserError
 from profiler.models.load import build_for_counting, load_model
-from profiler.models.request import model_request
+from profiler.models.model import model_request
 from profiler.recipe.load import load_recipe
 from tests.helpers import program, tiny
 

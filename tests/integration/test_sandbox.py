@@ -23,7 +23,7 @@ from profiler.api import ab, profile_recipe
 from profiler.device import Device
 from profiler.errors import ModelError, UserError
 from profiler.execution import channel
-from profiler.execution.handle import WorkerHandle
+from profiler.execution.workers import WorkerHandle
 from profiler.recipe.load import load_recipe
 from profiler.results.types import PeakMemory
 from tests.helpers import program
@@ -290,7 +290,7 @@ def test_a_torchscript_file_writes_nothing_without_trust(script: Path, tmp_path:
 
 def test_without_a_sandbox_torchscript_needs_trust(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from profiler.models.load import load_model
-    from profiler.models.request import model_request
+    from profiler.models.model import model_request
 
     loaded = load_recipe(script)
     with pytest.raises(ModelError, match=r"has no sandbox.*add --trust"):
@@ -352,7 +352,7 @@ def test_peak_memory_is_measured_in_the_sandbox_and_the_run_says_it_was_in_force
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"type":"pass_done"}\n', b"x" * 100])
 def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     from profiler.execution.channel import Done
-    from profiler.execution.handle import JobFailed, RunningJob
+    from profiler.execution.workers import JobFailed, RunningJob
 
     monkeypatch.setattr(channel, "LONGEST", 50)
     worker = WorkerHandle(tmp_path / "worker.log", threads=1)

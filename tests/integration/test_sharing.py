@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import socket
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from profiler.results.export.unpack import MOST_BYTES
 from profiler.results.store import read_results
-from tests.helpers.program import command, run
+from tests.helpers.program import QUICK, ROOT, command, results_in, run, run_folder
 from tests.integration.conftest import HOST, USER, WholeRun
 from tests.integration.test_bad_input import environment_without_torch
 
@@ -64,7 +67,7 @@ def test_what_a_reader_needs_is_still_in_it(archive: Path) -> None:
     assert results["run"]["command"] == "profile.py mine.yaml --trust --logdir 'my logs' --quiet"
     assert results["run"]["resolved"]["profiling_dimensions"]["example_audio"] == "speech.flac"
     (reason, *_) = {cell["reason"] for cell in results["cells"] if cell["status"] == "failed"}
-    assert "cannot read secret_models.py nor weights.pt, see /sys/class/powercap" in reason
+    assert "cannot read {recipe folder}/secret_models.py nor weights.pt, see /sys/class/powercap" in reason
     assert results["environment"]["host"] is None
     assert results["environment"]["cpu"]
     assert "removed when this run was exported" in found["report.html"].decode()
@@ -201,3 +204,54 @@ def test_a_folder_with_other_things_is_left_alone(archive: Path, tmp_path: Path)
     assert done.returncode == 2
     assert "is not this run; choose another folder with --output" in done.stderr
     assert (tmp_path / "report.html").read_text() == "of somebody else"
+
+
+FAILING = """
+import os, tempfile, torch
+
+class Model(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(80, 8)
+
+    def forward(self, x):
+        if x.shape[1] > 15:
+            places = torch.__file__, os.__file__, __file__, os.getcwd(), tempfile.gettempdir() + "/x.bin"
+            raise RuntimeError(f"lost {places}, {os.path.expanduser('~/cache.bin')} and {profiler.__file__}")
+        return super().forward(x)
+
+import profiler
+"""
+
+
+def test_a_run_holds_no_path_that_was_not_typed(tmp_path: Path) -> None:
+    """Errors of libraries name files of the home folder, the environment, the checkout, the temporary folder."""
+    work, temporary = tmp_path / USER / "work", tmp_path / USER / "temporary"
+    work.mkdir(parents=True)
+    temporary.mkdir()
+    (work / "failing.py").write_text(FAILING)
+    (work / "lengths.shapes.tsv").write_text("id\tseconds\ttarget\none\t0.1\t1\ntwo\t0.3\t1\n")
+    (work / "recipe.yaml").write_text(
+        "pretrained_model: {source: failing.Model, type: Module, input: features}\n"
+        "profiling_dimensions: {audio_mockup_secs: [0.1, 0.2], batch_sizes: [1], export_logs: true}\n"
+        "trace: {stacks: true}\ndataset: {source: lengths.shapes.tsv, batch_size: 1}\n" + QUICK
+    )
+    environment = os.environ | {"HOME": str(work.parent), "TMPDIR": str(temporary), "LOGNAME": USER}
+    given = command("recipe.yaml", "--trust", "--logdir", "logs", "--quiet")
+    done = subprocess.run(given, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    folder = run_folder(work / "logs")
+    (reason,) = {cell["reason"] for cell in results_in(work / "logs")["cells"] if cell["status"] == "failed"}
+    for shortened in ("{site-packages}/torch/__init__.py", "{python}/os.py", "{tmp}/x.bin", "~/cache.bin"):
+        assert shortened in reason
+    assert "{recipe folder}/failing.py" in reason
+    private = (USER, str(tmp_path), str(ROOT), sys.prefix, sys.base_prefix)
+    looked = []
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "worker.log":
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            looked.append(path.name)
+            said = data.decode("latin-1") + path.name
+            assert [name for name in private if name in said] == [], path.name
+            assert socket.gethostname() not in re.split(r"[._-]", path.name)
+    assert {"results.json", "report.html", "breakdown.json"} <= set(looked)
+    assert any(name.endswith(".gz") for name in looked)

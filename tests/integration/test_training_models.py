@@ -12,8 +12,7 @@ from profiler.audio import Speech
 from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.models.load import load_model
-from profiler.models.model import Model, ModelRequest
-from profiler.models.request import model_request
+from profiler.models.model import Model, ModelRequest, model_request
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Training
 from profiler.results.types import PHASES

@@ -12,8 +12,7 @@ import pytest
 from msgspec import structs
 
 from profiler.execution.channel import BeginPass, CellJob, Event, PassDone
-from profiler.execution.handle import JobFailed
-from profiler.execution.workers import Workers
+from profiler.execution.workers import JobFailed, Workers
 from profiler.measure.latency import RoundSize, Timing
 from profiler.measure.passes.time import Round
 from profiler.recipe.load import load_recipe
@@ -104,16 +103,6 @@ def test_a_job_over_its_time_is_ended_and_the_next_one_works(tmp_path: Path) -> 
         assert "time" in workers.do(NAME, GOOD, 60, silent)
     finally:
         workers.close()
-
-
-def test_a_job_that_is_abandoned_leaves_the_worker_ready(sleepers: Workers) -> None:
-    worker = sleepers.ready(NAME)
-    running = worker.start(GOOD, True, 60)
-    running.wait_for(BeginPass)
-    running.abandon()
-    assert running.over
-    assert "time" in sleepers.do(NAME, GOOD, 60, silent)
-    assert sleepers.ready(NAME).pid == worker.pid
 
 
 def test_every_job_has_a_process_of_its_own_and_none_is_left(sleepers: Workers) -> None:

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from profiler.audio import NOISE_LEVEL, Speech, check_audio, read_mono
-from profiler.dataset.durations import length_of
+from profiler.dataset.checks import length_of
 from profiler.errors import AudioError
 from tests.helpers.tiny import SPEECH
 

@@ -10,7 +10,7 @@ import pytest
 
 from profiler.environment import read_repository
 from profiler.errors import UserError
-from profiler.recipe.worktree import worktree
+from profiler.git import worktree
 
 CONFIG = """
 [core]

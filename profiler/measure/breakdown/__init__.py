@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from profiler.measure.breakdown.labels import Chains, LabelledCall, Patterns
-    from profiler.measure.breakdown.timed import Timed
+    from profiler.measure.breakdown.watch import Timed
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Trace
@@ -36,11 +36,12 @@ NAMED = 5  # modules of a label that are named in the result
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
     """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
     from profiler.measure.breakdown.labels import Chains, Tree, find_labels
-    from profiler.measure.breakdown.watch import is_compiled
 
     tree = Tree(model)
     labels = find_labels(model, tree, patterns)
-    return None if is_compiled(tree) else Chains(tree, labels)
+    # Compiled code has no modules to watch, and hooks would have it compiled anew.
+    compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
+    return None if compiled else Chains(tree, labels)
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def measure_breakdown(
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
-    from profiler.measure.breakdown.timed import time_parts
+    from profiler.measure.breakdown.watch import time_parts
 
     notes: list[str] = []
     chains, training = call.chains, call.step is not None
@@ -153,12 +154,12 @@ HIDDEN = (
 def _notes(chains: Chains, timed: Timed, device: Device) -> list[str]:
     import torch
 
-    notes = []
+    notes, tree = [], chains.tree
     scripts = [
-        chains.tree.shown(place)
-        for place, module in enumerate(chains.tree.modules)
+        tree.shown(place)
+        for place, module in enumerate(tree.modules)
         if isinstance(module, torch.jit.ScriptModule)
-        and not _in_script(chains, place)
+        and not any(isinstance(tree.modules[above], torch.jit.ScriptModule) for above in tree.path(place)[:-1])
         and timed.tally.sums[place].calls
     ]
     if scripts:
@@ -170,10 +171,3 @@ def _notes(chains: Chains, timed: Timed, device: Device) -> list[str]:
             "The device is waited for at every module, so that nothing overlaps as it does in the timing pass."
         )
     return notes
-
-
-def _in_script(chains: Chains, place: int) -> bool:
-    import torch
-
-    above = chains.tree.above[place]
-    return above is not None and isinstance(chains.tree.modules[above], torch.jit.ScriptModule)

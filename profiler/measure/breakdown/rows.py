@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.measure.breakdown.labels import Chains, fold
@@ -22,29 +23,27 @@ SHARE = 0.01  # of the call: what takes less is left out below them
 NS = 1e9
 
 
+@dataclass
 class Rows:
     """Makes rows of one phase. What was not measured is None."""
 
-    def __init__(
-        self,
-        chains: Chains,
-        sums: Sequence[Sums],
-        calls: int,
-        wall_s: float,
-        seconds_of_audio: float,
-        memory: Mapping[int, int] | None = None,
-        count: Count | None = None,
-        phase: str = "forward",
-    ) -> None:
-        self.chains, self.sums, self.calls, self.wall_s, self.phase = chains, sums, calls, wall_s, phase
-        self.audio, self.memory, self.count = seconds_of_audio, memory, count
+    chains: Chains
+    sums: Sequence[Sums]
+    calls: int
+    wall_s: float
+    audio: float  # seconds
+    memory: Mapping[int, int] | None = None
+    count: Count | None = None
+    phase: str = "forward"
+
+    def __post_init__(self) -> None:
         self.macs: Counter[int] = Counter()  # by part: those that are computed while it is at work, as its time is
         self.own_macs: Counter[int] = Counter()
-        for where, operators in count.macs.items() if count else ():
-            if where.backward == (phase == "backward"):
+        for where, operators in self.count.macs.items() if self.count else ():
+            if where.backward == (self.phase == "backward"):
                 parts = self._parts(where)
                 self.macs.update(dict.fromkeys(parts, operators.total()))
-                self.own_macs.update(dict.fromkeys(chains.innermost(parts), operators.total()))
+                self.own_macs.update(dict.fromkeys(self.chains.innermost(parts), operators.total()))
 
     def _parts(self, where: Where) -> list[int]:
         place_of = self.chains.tree.index

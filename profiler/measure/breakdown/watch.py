@@ -8,10 +8,13 @@ part's backward phase is what autograd does for what the part computed in the fo
 from __future__ import annotations
 
 import functools
+import statistics
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -32,6 +35,9 @@ Enter = Callable[[int, Kind], None]
 Leave = Callable[[], None]
 Closed = Callable[[int, int, int], None]  # part, start, end
 Parts = Sequence[int]
+SECONDS = 0.5
+LEAST, MOST = 2, 10  # turns
+TRIALS, TRIAL_TURNS = 200, 3
 
 
 @contextmanager
@@ -91,11 +97,6 @@ def _methods(module: torch.nn.Module) -> list[str]:
         and not hasattr(torch.nn.Module, name)
         and name not in module.__dict__
     ]
-
-
-def is_compiled(tree: Tree) -> bool:
-    """Compiled code has no modules to watch, and hooks would have it compiled anew."""
-    return any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
 
 
 class LogEntry(NamedTuple):
@@ -281,3 +282,136 @@ def wall(call: LabelledCall) -> int:
     call.run(call.value)
     call.device.synchronize()
     return time.perf_counter_ns() - start
+
+
+# -- times of parts: calls with a clock in the hooks, taking turns with bare ones, which tells what the hooks cost
+
+
+@dataclass
+class Timed:
+    """Of all labelled calls together."""
+
+    tally: Tally
+    backward: BackwardTally | None  # in training
+    labelled_ns: list[int] = field(default_factory=list)  # wall time of each labelled call
+    bare_ns: list[int] = field(default_factory=list)  # and of each call without hooks
+    module_calls: int = 0  # in one call
+    hook_ns: float = 0.0  # what labels add to each of them
+    threads: int = 0
+    steps: int = 0  # of autograd, in one call
+    step_ns: float = 0.0  # what labels add to each of them
+    optimizer_ns: float = 0.0  # the optimizer's phase of one call
+
+    @property
+    def calls(self) -> int:
+        return len(self.labelled_ns)
+
+    @property
+    def overhead(self) -> float:
+        """How much longer a labelled call took than a bare one, relative to it; noise of the machine is in it."""
+        return statistics.median(self.labelled_ns) / max(1, statistics.median(self.bare_ns)) - 1
+
+    @property
+    def known_overhead(self) -> float:
+        """The same, as the cost of a hook says it must be."""
+        added = self.module_calls * self.hook_ns + self.steps * self.step_ns
+        return added / max(1, statistics.median(self.bare_ns))
+
+
+def time_parts(call: LabelledCall, least: int = LEAST) -> Timed:
+    """Calls with labels, at least so many, in turns with bare ones as long as that tells what the labels cost."""
+    step, wait = call.step, call.device.synchronize if call.device.kind != "cpu" else None
+    found = Timed(Tally(call.chains), BackwardTally(call.chains, wait) if step is not None else None)
+    bare_ns, entries = found.bare_ns, 0
+    while True:
+        turn = len(bare_ns) < LEAST or (sum(found.labelled_ns + bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
+        if not turn and found.calls >= least:
+            break
+        if turn and not len(bare_ns) % 2:
+            bare_ns.append(wall(call))
+            turn = False
+        if step is not None:
+            step.forget()
+        took, logs, followed = labelled_call(call, found.backward)
+        found.labelled_ns.append(took)
+        if turn:
+            bare_ns.append(wall(call))
+        if step is not None and found.backward is not None:
+            found.backward.add_up()
+            found.optimizer_ns += 1e9 * sum(call[-1] for call in (step.times() or [])[:1])
+            found.steps = followed.steps if followed is not None else 0
+        found.threads = max(found.threads, len(logs))
+        for log in logs.values():
+            entries += len(log)
+            found.tally.add(log)
+    found.module_calls, found.hook_ns = entries // 2 // found.calls, _hook_ns(call)
+    if step is not None:
+        found.optimizer_ns /= found.calls
+        found.step_ns = _step_ns(call.chains)
+    return found
+
+
+def labelled_call(
+    call: LabelledCall, backward: BackwardTally | None = None
+) -> tuple[int, dict[int, list[LogEntry]], Followed | None]:
+    """Wall time of the call, and its log in each thread. The clock is read last on the way in, first on the way out."""
+    logs: dict[int, list[LogEntry]] = defaultdict(list)
+    clock, thread = time.perf_counter_ns, threading.get_ident
+    wait = call.device.synchronize if call.device.kind != "cpu" else None
+    at_work = backward.at_work if backward is not None else None
+
+    def enter(place: int, kind: Kind) -> None:
+        log = logs[thread()]
+        if wait is not None:
+            wait()
+        log.append(LogEntry(clock(), place, kind))
+
+    def leave() -> None:
+        if wait is not None:
+            wait()
+        logs[thread()].append(LogEntry(clock()))
+
+    with watching_step(call.chains, enter, leave, call.step, at_work) as followed:
+        took = wall(call)
+    return took, logs, followed
+
+
+def _hook_ns(call: LabelledCall) -> float:
+    """What the hooks cost at one call of a module: calls of one that does nothing, with hooks and without."""
+    nothing = torch.nn.Identity()
+
+    def calls(value: None) -> None:
+        for _ in range(TRIALS):
+            nothing(value)
+
+    empty = replace(call, run=calls, value=None)
+    tally = BackwardTally(call.chains) if call.step is not None else None
+    turns = [(labelled_call(empty, tally)[0], wall(empty)) for _ in range(TRIAL_TURNS)]
+    return max(0, min(turn[0] for turn in turns) - min(turn[1] for turn in turns)) / TRIALS
+
+
+def _step_ns(chains: Chains) -> float:
+    """The same for one step of autograd: backward passes of a chain of steps that do nothing to speak of."""
+
+    def chain() -> Any:
+        value = torch.ones(1, requires_grad=True)
+        for _ in range(TRIALS):
+            value = value * 1.0
+        return value
+
+    inside = chains.tree.path(max(range(len(chains.tree)), key=lambda place: len(chains.of[place])))
+
+    def passed(followed: Followed | None) -> int:
+        if followed is not None:
+            for place in inside:
+                followed.entered(place)
+        loss = chain()
+        start = time.perf_counter_ns()
+        if followed is not None:
+            followed.follow(loss)
+        loss.backward()
+        return time.perf_counter_ns() - start
+
+    tally = BackwardTally(chains)
+    turns = [(passed(follow_parts(chains, tally.at_work)), passed(None)) for _ in range(TRIAL_TURNS)]
+    return max(0, min(turn[0] for turn in turns) - min(turn[1] for turn in turns)) / TRIALS

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import UserError
@@ -35,20 +35,27 @@ ESTIMATE = (
 EXPECTED = "expected what `sudo powertop --csv=FILE --time=20` writes while the model runs"
 
 
-def given_watts(watts: float, idle_watts: float | None = None) -> GivenPower:
-    """The recipe's `watts`. Raises UserError when it is not a power."""
-    _check("watts", watts)
-    _check_idle(idle_watts, watts)
-    return GivenPower(watts, "watts of the recipe", f"given: {watts:g} W in the recipe", idle_watts)
-
-
-def given_powertop(path: Path, idle_watts: float | None = None) -> GivenPower:
-    """The power in a powertop report. Raises UserError when there is none."""
-    reading = read_powertop(path)
-    _check_idle(idle_watts, reading.watts)
-    return GivenPower(
-        reading.watts, f"powertop, {reading.what}", f"powertop file {path.name}", idle_watts, reading.notes
-    )
+def given_power(
+    watts: float | None = None, idle_watts: float | None = None, powertop: Path | None = None
+) -> GivenPower:
+    """The recipe's `watts`, or the power in a report. Raises UserError when it is not a power."""
+    if watts is not None and powertop is not None:
+        raise UserError("Both `watts` and a powertop file are given; keep one of them.")
+    if powertop is not None:
+        given = read_powertop(powertop)
+    elif watts is not None:
+        _check("watts", watts)
+        given = GivenPower(watts, "watts of the recipe", f"given: {watts:g} W in the recipe")
+    else:
+        raise UserError("`idle_watts` is given without `watts`; give both, or neither.")
+    if idle_watts is not None:
+        _check("idle_watts", idle_watts)
+        if idle_watts >= given.watts:
+            raise UserError(
+                f"`idle_watts` is {idle_watts:g}, but the power during calls is {given.watts:g} W; "
+                "expected less: the power while the machine does nothing."
+            )
+    return replace(given, idle_watts=idle_watts)
 
 
 def energy_from_watts(given: GivenPower, latency_s: float, seconds_of_audio: float) -> Energy:
@@ -74,34 +81,14 @@ def _check(key: str, watts: float) -> None:
         raise UserError(f"`{key}` is {watts:g}; expected a power in watts, greater than 0, such as 5.8.")
 
 
-def _check_idle(idle_watts: float | None, watts: float) -> None:
-    if idle_watts is None:
-        return
-    _check("idle_watts", idle_watts)
-    if idle_watts >= watts:
-        raise UserError(
-            f"`idle_watts` is {idle_watts:g}, but the power during calls is {watts:g} W; "
-            "expected less: the power while the machine does nothing."
-        )
-
-
-@dataclass(frozen=True)
-class PowerReading:
-    """Mean over the reports in a file or folder."""
-
-    watts: float
-    what: str
-    notes: tuple[str, ...] = ()
-
-
-def read_powertop(path: Path) -> PowerReading:
-    """From one file, or from a folder of the files that `--iteration=N` leaves. Raises UserError."""
+def read_powertop(path: Path) -> GivenPower:
+    """The mean over the reports in a file, or in a folder of those that `--iteration=N` leaves. Raises UserError."""
     texts = [_read(file) for file in _files(path)]
     for pattern, what, notes in (
         (DISCHARGE, "discharge rate of the battery", ()),
         (BASELINE, "estimated system baseline", (ESTIMATE,)),
     ):
-        found = [[_watts(match) for match in pattern.finditer(text)] for text in texts]
+        found = [[float(match[1]) * PREFIXES[match[2]] for match in pattern.finditer(text)] for text in texts]
         figures = [watts for watts_of_file in found for watts in watts_of_file]
         if not figures:
             continue
@@ -112,9 +99,9 @@ def read_powertop(path: Path) -> PowerReading:
             )
         if min(figures) <= 0:
             raise UserError(f"{path}: the {what} is {min(figures):g} W, which is no power; {EXPECTED}, on battery.")
-        return PowerReading(
-            statistics.fmean(figures), f"{what}, mean of {len(figures)}" if len(figures) > 1 else what, notes
-        )
+        mean = f", mean of {len(figures)}" if len(figures) > 1 else ""
+        source = f"powertop file {path.name}"
+        return GivenPower(statistics.fmean(figures), f"powertop, {what}{mean}", source, notes=notes)
     raise UserError(
         f"{path}: this powertop report has no power in it, neither `The battery reports a discharge rate of` nor "
         "`The system baseline power is estimated at`. powertop knows them on a machine that runs on battery; "
@@ -143,7 +130,3 @@ def _read(path: Path) -> str:
     if not any(mark in text for mark in MARKS):
         raise UserError(f"{path}: this is no powertop report; {EXPECTED}.")
     return text
-
-
-def _watts(match: re.Match[str]) -> float:
-    return float(match[1]) * PREFIXES[match[2]]

@@ -52,8 +52,9 @@ class RaplSensor:
     def __init__(self, counters: list[Counter]) -> None:
         self._counters = counters
         self._lock = threading.Lock()
-        self.name = "RAPL " + _names(counters)
         with_memory = any(counter.name == "dram" for counter in counters)
+        packages = ", ".join(counter.name for counter in counters if counter.name != "dram")
+        self.name = f"RAPL {packages}{' + dram' if with_memory else ''}"
         self.covers = (
             f"the processor{' and its memory' if with_memory else ', without memory'}, all programs that ran on it; "
             "not the rest of the machine"
@@ -118,8 +119,3 @@ def _read_number(file: Path) -> int:
         return int(text)
     except ValueError as problem:
         raise SensorError(f"{file} holds no number") from problem
-
-
-def _names(counters: list[Counter]) -> str:
-    packages = ", ".join(counter.name for counter in counters if counter.name != "dram")
-    return packages + (" + dram" if any(counter.name == "dram" for counter in counters) else "")

@@ -17,16 +17,9 @@ class SensorError(Exception):
 class Sensor(Protocol):
     """A counter of joules that only grows. Close it when done: some keep a process of their own."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def covers(self) -> str:
-        """Whose energy this is: a figure for a processor does not compare with one for a whole machine."""
-
-    @property
-    def read_within(self) -> float | None:
-        """Seconds within which it must be read again, or it may wrap around unseen; None when it never does."""
+    name: str
+    covers: str  # whose energy this is: a figure for a processor does not compare with one for a whole machine
+    read_within: float | None  # seconds until it must be read again, or it may wrap around unseen; None: it never does
 
     def joules(self) -> float:
         """Raises SensorError."""

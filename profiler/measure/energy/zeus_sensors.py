@@ -21,7 +21,7 @@ MILLI = 1e-3
 class GpuSensor:
     """The energy counter of one GPU."""
 
-    read_within = None  # 64 bits of millijoules
+    read_within: float | None = None  # 64 bits of millijoules
 
     def __init__(self, gpus: Any, index: int) -> None:
         self._gpus = gpus
@@ -43,7 +43,7 @@ class GpuSensor:
 class JetsonSensor:
     """The power rails of a Jetson, which a process of zeus reads ten times a second and sums."""
 
-    read_within = None
+    read_within: float | None = None
 
     def __init__(self, board: Any) -> None:
         self._board = board

@@ -9,16 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from profiler.measure.passes.base import Absent, Pass, Turns, Work
+from profiler.measure.passes.base import Absent, Pass, Work
 
-__all__ = ["PASSES", "Absent", "Pass", "Turns", "Work"]
+__all__ = ["PASSES", "Absent", "Pass", "Work"]
 
-ORDER = (
-    "time",
-    "memory",
-    "energy",
-    "operations",
-    "breakdown",
-    "trace",
-)
+ORDER = ("time", "memory", "energy", "operations", "breakdown", "trace")
 PASSES: dict[str, Pass[Any, Any]] = {name: import_module(f"{__name__}.{name}").PASS for name in ORDER}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from profiler.device import Device
 from profiler.measure.latency import RoundSize, Timing
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")  # what one round gives
 S = TypeVar("S")  # what is known of all rounds
-
-
-class Turns(Protocol):
-    """How a process that takes turns with another one waits for its next call."""
-
-    def wait(self, last: float | None) -> bool:
-        """Tell how long the last call took (None: warmed up), then wait; False: no more calls are wanted."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,9 @@ class Work:
     place: str  # of the cell's files in it
     counted: bool  # whether operations are counted too
     handoff: bool  # whether the timing pass takes the time from thread to thread
-    turns: Turns | None
+    # Of a process that takes turns with another one: tells how long the last call took (None: warmed up), then waits
+    # for the next one; False: no more are wanted.
+    wait: Callable[[float | None], bool] | None
     progress: Callable[[Timing], None]
 
     @property

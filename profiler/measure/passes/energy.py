@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from profiler.device import Device
 from profiler.measure.energy import find_sensor
-from profiler.measure.energy.sensor import GIVE_WATTS, GivenPower, Sensor, SensorError, Unavailable, energy_of
+from profiler.measure.energy.sensor import GIVE_WATTS, Sensor, SensorError, Unavailable, energy_of
 from profiler.measure.passes.base import Absent, Pass, Work
 from profiler.results.metric import Metric, detail, of
 from profiler.results.types import CellResult, Energy
@@ -65,7 +65,6 @@ class EnergyPass(Pass[Energy, Energy]):
         sensor = find_sensor(work.device.name)
         if isinstance(sensor, Unavailable):
             return Absent(str(sensor))
-        assert not isinstance(sensor, GivenPower)
         with contextlib.closing(sensor):
             energy = measure_energy(work.run, work.inputs[0], work.device, sensor, work.seconds_of_audio)
         return Absent(str(energy)) if isinstance(energy, Unavailable) else energy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from profiler.measure.operations import FLOPS_PER_MAC
 from profiler.measure.parameters import REST
 from profiler.measure.passes.base import Absent, Pass, Work
-from profiler.results.metric import HIGHER, Metric, detail, follow, of
+from profiler.results.metric import HIGHER, Metric, detail, of
 from profiler.results.types import CellResult, Operations
 from profiler.units import many, significant
 
@@ -31,15 +31,10 @@ ABOVE_PEAK = (
 )
 
 
-def _gflop(cell: CellResult) -> float | None:
-    macs = follow(cell, "operations", "macs")
-    return None if macs is None else 2 * macs / 1e9
-
-
 _operations = partial(of, "operations")
 OPERATIONS = (
     Metric("macs", "Operations of one call", "GMAC per call", "MAC", "macs", _operations("macs"), detail=True),
-    detail("gflop", "GFLOP per call", "GFLOP", "", _gflop),
+    detail("gflop", "GFLOP per call", "GFLOP", "", lambda cell: cell.operations and 2 * cell.operations.macs / 1e9),
     detail("macs_per_second", "GMAC per s of audio", "MAC", "macs_per_audio_second", _operations("per_second")),
     detail("achieved", "GFLOP/s", "GFLOP/s", "achieved_gflop_per_s", _operations("achieved_gflops"), **HIGHER),
     detail("of_peak", "of peak", "share", "share_of_peak_fraction", _operations("share_of_peak"), **HIGHER),

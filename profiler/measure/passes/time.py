@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from profiler import messages
 from profiler.measure.latency import CLOCK_DIGITS, Timing, take_turns, time_calls
 from profiler.measure.passes.base import Pass, Work
-from profiler.measure.phases import TRAINING, StepRound, TrainingState, training_round
+from profiler.measure.phases import TRAINING, TrainingSteps, training_round
 from profiler.measure.reference import measure_handoff
 from profiler.measure.verdict import judge
 from profiler.results.metric import Interval, Metric, detail, follow, of
@@ -33,16 +33,6 @@ KEPT_IN_ROUND = 1000  # enough for the 99th percentile in every round
 BELOW_1 = "below 1 is faster than real time"
 
 
-def _chunk_rtf(cell: CellResult) -> float | None:
-    return cell.chunks.median / cell.chunks.seconds if cell.chunks else None
-
-
-def _delay(cell: CellResult) -> float | None:
-    """From the first sound of a chunk to its result."""
-    chunks = cell.chunks
-    return chunks.seconds + chunks.lookahead_s + chunks.median if chunks else None
-
-
 _chunk = partial(of, "chunks")
 CHUNKS = (
     detail("chunk", "chunk", "s", "chunk_s", _chunk("seconds")),
@@ -51,9 +41,9 @@ CHUNKS = (
     detail("chunk_p90", "p90", "s", "", _chunk("percentiles", "p90")),
     detail("chunk_p99", "p99", "s", "", _chunk("percentiles", "p99")),
     detail("chunk_max", "max", "s", "chunk_latency_max_s", _chunk("max")),
-    detail("chunk_rtf", "RTF of a chunk", "", "", _chunk_rtf, time=True),
+    detail("chunk_rtf", "RTF of a chunk", "", "", lambda cell: cell.chunks and cell.chunks.rtf, time=True),
     detail("chunks_late", "late", "share", "chunks_late_fraction", _chunk("over")),
-    detail("chunk_delay", "delay", "s", "", _delay),
+    detail("chunk_delay", "delay", "s", "", lambda cell: cell.chunks and cell.chunks.delay),
 )
 
 
@@ -117,18 +107,6 @@ def _rtfx_ci95(cell: CellResult) -> Interval | None:
     return (1 / ends[1], 1 / ends[0]) if ends and ends[0] > 0 else None
 
 
-def _cpu_time(cell: CellResult) -> float | None:
-    return statistics.median(cell.latency_s.cpu) if cell.latency_s and cell.latency_s.cpu else None
-
-
-def _rounds(cell: CellResult) -> int | None:
-    return len(cell.latency_s.rounds) if cell.latency_s else None
-
-
-def _padding(cell: CellResult) -> float | None:
-    return cell.input.share_of_padding if cell.input.audio is not None else None
-
-
 _time = partial(of, "latency_s")
 _median, _ci95 = _time("median"), _time("ci95")
 RTF = Metric("rtf", "Real-time factor", "RTF", "", "rtf", of("rtf"), ci95=_rtf_ci95, time=True, hint=BELOW_1)
@@ -142,9 +120,9 @@ CALLS = (
     detail("min", "shortest call", "s", "latency_min_s", _time("min")),
     *(detail(p, f"{p} of calls", "s", f"latency_{p}_s", _time("percentiles", p)) for p in ("p90", "p95", "p99")),
     detail("calls", "timed calls", "count", "calls", _time("n")),
-    detail("rounds", "rounds", "count", "rounds", _rounds),
-    detail("cpu_time", "CPU time of a call", "s", "cpu_time_median_s", _cpu_time),
-    detail("padding", "padding", "share", "padding_fraction", _padding),
+    detail("rounds", "rounds", "count", "rounds", lambda cell: len(cell.latency_s.rounds) if cell.latency_s else None),
+    detail("cpu_time", "CPU time of a call", "s", "cpu_time_median_s", _time("cpu_median")),
+    detail("padding", "padding", "share", "padding_fraction", lambda cell: cell.input.padding),
 )
 
 
@@ -155,7 +133,7 @@ class Round:
     timing: Timing
     handoff_s: float | None = None
     chunks: ChunkRound | None = None  # of a model that takes its audio piece by piece
-    training: StepRound | None = None
+    training: TrainingSteps | None = None
 
 
 @dataclass
@@ -167,7 +145,7 @@ class Rounds:
     device: list[array[float]] = field(default_factory=list)
     warmup: array[float] = field(default_factory=lambda: array("d"))
     chunks: ChunkLatency | None = None
-    training: TrainingState = field(default_factory=TrainingState)
+    training: TrainingSteps | None = None
     left_out: int = 0
     _estimate: Estimate | None = None
 
@@ -187,7 +165,7 @@ class Rounds:
         self.warmup.extend(timing.warmup)
         self.left_out += timing.left_out
         if new.training is not None:
-            self.training.add_round(new.training)
+            self.training = self.training.joined(new.training) if self.training else new.training
         if new.chunks is not None:
             self.chunks = add_round(self.chunks, new.chunks)
 
@@ -222,8 +200,8 @@ class TimePass(Pass[Round, Rounds]):
             chunks_before = len(chunks.times) if chunks is not None else 0
             work.progress(timing)
 
-        if work.turns is not None:
-            timing = take_turns(work.run, work.inputs, work.device, work.size, work.turns.wait, report)
+        if work.wait is not None:
+            timing = take_turns(work.run, work.inputs, work.device, work.size, work.wait, report)
         else:
             timing = time_calls(work.run, work.inputs, work.device, work.size, report)
         return Round(
@@ -266,15 +244,11 @@ class TimePass(Pass[Round, Rounds]):
         cell.chunks = found.chunks
         cell.rtf = figure.value / audio
         cell.rtfx = 1.0 / cell.rtf if cell.rtf > 0 else None
-        cell.training = found.training.result(figure.value, audio)
+        cell.training = found.training.result(figure.value, audio) if found.training else None
         if any(found.device):
             device, all_of_them = estimate(found.device), _flat(found.device)
             cell.device_time_s = DeviceTime(
-                median=device.value,
-                ci95=device.ci95,
-                n=len(all_of_them),
-                samples=all_of_them,
-                rtf=device.value / audio,
+                median=device.value, ci95=device.ci95, n=len(all_of_them), samples=all_of_them, rtf=device.value / audio
             )
 
     def take_up(self, cell: CellResult) -> Rounds | None:
@@ -288,7 +262,7 @@ class TimePass(Pass[Round, Rounds]):
             _arrays(cut(device, latency.rounds)) if device else [],
             array("d", latency.warmup),
             cell.chunks,
-            TrainingState.from_result(cell.training),
+            TrainingSteps.from_result(cell.training) if cell.training else None,
             latency.left_out,
         )
 

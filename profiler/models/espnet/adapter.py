@@ -10,22 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from profiler.errors import ModelError
 from profiler.models.espnet.build import build, put_weights
 from profiler.models.espnet.config import FILE, SEARCH, Description, describe
 from profiler.models.formats import Folder
-from profiler.models.model import Model, ModelRequest
-from profiler.models.reasons import reason
+from profiler.models.model import Model, ModelRequest, how_pinned, waveforms_and_lengths
+from profiler.models.reasons import explained
 from profiler.models.registry import Needs
-
-if TYPE_CHECKING:
-    from profiler.audio import Batch
-    from profiler.training.tasks import Targets, Task
-
+from profiler.training.tasks import Outputs, Targets, Task, ordinary_tokens
 
 LIBRARY = "espnet"
+INTERFACES = ("ESPnetASRModel",)
 FORMAT = Folder(LIBRARY, FILE, ("*.pth",))
 NEEDS = Needs(
     ("espnet2", "espnet", "torch_complex", "typeguard"),
@@ -33,10 +30,6 @@ NEEDS = Needs(
 )
 TRAINS = {"ESPnetASRModel": ("hybrid",)}
 HUB_FILES = ("*.yaml", "*.pth", "*.npz", "*.model", "*.txt")
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("ESPnetASRModel",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -74,29 +67,21 @@ def _downloaded(source: str) -> Path:
     import yaml  # type: ignore[import-untyped]
     from huggingface_hub import snapshot_download
 
-    try:
+    with explained(f"ESPnet's model {source} is not available from the hub"):
         folder = Path(snapshot_download(source, allow_patterns=list(HUB_FILES)))
         if (folder / FILE).is_file():
             return folder
         meta = yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
         return (folder / str(meta["yaml_files"]["asr_train_config"])).parent
-    except Exception as error:  # the network, the hub and what it holds
-        raise ModelError(f"ESPnet's model {source} is not available from the hub: {reason(error)}") from error
 
 
 def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps: bool = False) -> Model:
-    import torch
-
     search = make_search(model, description, forbid_end=pin_steps)
-    # A model that is only counted lives on the meta device; ESPnet makes some of its parameters in memory all the same.
-    model.to("meta" if any(parameter.is_meta for parameter in model.parameters()) else request.device)
+    model.to(request.device)
     logmel = getattr(model.frontend, "logmel", None)
     rate = int(logmel.mel_options["sr"]) if logmel is not None else 16000
     notes = _notes(model, search, request, pin_steps)
     to_text = _to_text(description, notes)
-
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)
 
     def limits(samples: int, frames: int) -> dict[str, float]:
         if not pin_steps:
@@ -124,7 +109,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
 
     return Model(
         model,
-        prepare,
+        waveforms_and_lengths,
         run,
         "text",
         rate,
@@ -138,10 +123,7 @@ def _wrap(model: Any, request: ModelRequest, description: Description, pin_steps
 def _notes(model: Any, search: Any, request: ModelRequest, pin_steps: bool) -> list[str]:
     notes = ["A batch is encoded together; ESPnet's beam search then takes its rows one after another."]
     if pin_steps:
-        notes.append(
-            f"With random weights the search is made to take {request.tokens_per_second:g} steps per second of audio, "
-            "as it does on speech."
-        )
+        notes.append(how_pinned(request, "search"))
     if not hasattr(search, "batch_beam"):
         notes.append("ESPnet scores this decoder for one hypothesis at a time: it has no batched form of it.")
     if "decoder" not in search.scorers and model.decoder is not None:
@@ -243,10 +225,7 @@ def _no_end_scorer(vocabulary: int, end: int) -> Any:
 
 
 def _hybrid(model: Any, device: str) -> Task:
-    from espnet.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
-
-    from profiler.training.losses import TORCH
-    from profiler.training.tasks import Outputs, Task, ordinary_tokens
+    from profiler.training.losses import TORCH, with_end, with_start
 
     if model.use_transducer_decoder or getattr(model, "use_linear_decoder", False):
         raise ModelError("An ESPnet model with a transducer or a classifier in place of a decoder is not trained here.")
@@ -257,11 +236,10 @@ def _hybrid(model: Any, device: str) -> Task:
         encoded, frames = model.encode(waveforms, lengths)
         if isinstance(encoded, tuple):
             encoded = encoded[0]
-        padded, decoded = _padded(targets, model.ignore_id), None
-        wanted = None
+        decoded = wanted = None
         if model.ctc_weight != 1.0:
-            given, wanted = add_sos_eos(padded, model.sos, model.eos, model.ignore_id)
-            decoded, _ = model.decoder(encoded, frames, given, targets.lengths.to(device) + 1)
+            wanted = with_end(targets, model.eos, model.ignore_id)
+            decoded, _ = model.decoder(encoded, frames, with_start(targets, model.sos), targets.lengths.to(device) + 1)
         return Outputs((encoded, frames, decoded, wanted), frames.cpu())
 
     share = {0.0: "attention (label smoothing)", 1.0: "CTC"}
@@ -273,13 +251,6 @@ def _hybrid(model: Any, device: str) -> Task:
     if model.interctc_weight:
         task.notes.append("CTC of inner layers, which this model was trained with, is left out.")
     return task
-
-
-def _padded(targets: Targets, ignored: int) -> Any:
-    import torch
-
-    place = torch.arange(targets.tokens.shape[1], device=targets.tokens.device)
-    return targets.tokens.masked_fill(place >= targets.lengths.to(place.device)[:, None], ignored)
 
 
 def _loss(model: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.models.espnet.config import FILE, PARTS, Description
-from profiler.models.reasons import reason
+from profiler.models.reasons import explained
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 # ESPnet imports librosa for one function that inference needs, the matrix of mel filters. librosa brings a compiler
@@ -30,13 +30,8 @@ LIBROSA = "librosa"
 def build(description: Description) -> Any:
     """The ESPnetASRModel, its parts put together as ESPnet's own builder does it."""
     ensure_torchaudio()
-    try:
-        with _quiet(), mel_filters():
-            return _put_together(description)
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:  # a part may raise anything over its arguments
-        raise ModelError(f"ESPnet cannot build {description.folder}: {reason(error)}") from error
+    with explained(f"ESPnet cannot build {description.folder}"), _quiet(), mel_filters():
+        return _put_together(description)
 
 
 def _put_together(description: Description) -> Any:
@@ -132,12 +127,8 @@ def put_weights(model: Any, file: Path) -> None:
     """All of the saved weights, into all of the model: anything else is another model than the saved one."""
     import torch
 
-    try:
+    with explained(f"ESPnet's weights {file} cannot be loaded"):
         saved = torch.load(file, map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise
-    except Exception as error:  # unpickling can raise anything
-        raise ModelError(f"ESPnet's weights {file} cannot be loaded: {reason(error)}") from error
     if isinstance(saved, dict) and isinstance(saved.get("model"), dict):
         saved = saved["model"]  # checkpoint.pth
     if not isinstance(saved, dict):

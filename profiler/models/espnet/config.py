@@ -6,7 +6,6 @@ and with them a dozen packages that inference does not need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ class Description:
         name = self.config.get(kind, DEFAULTS.get(kind))
         return None if name is None else str(name)
 
-    def arguments(self, kind: str) -> dict[str, Any]:
+    def arguments(self, kind: str) -> dict[str, object]:
         """What config.yaml gives to a part."""
         return dict(self.config.get(f"{kind}_conf") or {})
 
@@ -85,11 +84,12 @@ class Description:
         return next((place for place in places if place.is_file()), None)
 
 
-def describe(folder: Path, overrides: dict[str, Any]) -> Description:
+def describe(folder: Path, overrides: dict[str, object]) -> Description:
     """Read config.yaml, put the overrides in and check the names of all parts. Imports no model library."""
     config = _read(folder / FILE)
     changes = _nested(overrides)
-    refuse_unknown(changes, sorted({*config, *_known_keys()}), str(folder / FILE))
+    known = {*config, *SEARCH, *FURTHER_KEYS, *PARTS, *(f"{kind}_conf" for kind in PARTS)}
+    refuse_unknown(changes, sorted(known), str(folder / FILE))
     given = {key: _number(key, changes.pop(key)) for key in SEARCH if key in changes}
     search = {key: value for key, value in SEARCH.items() if key not in ("beam_size", "ctc_weight")} | given
     for kind in PARTS:  # another part does not take the arguments of the one that it replaces
@@ -103,14 +103,7 @@ def describe(folder: Path, overrides: dict[str, Any]) -> Description:
     return description
 
 
-def _known_keys() -> Iterator[str]:
-    yield from SEARCH
-    yield from FURTHER_KEYS
-    for kind in PARTS:
-        yield from (kind, f"{kind}_conf")
-
-
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     import yaml  # type: ignore[import-untyped]  # what ESPnet writes it with
 
     try:
@@ -122,7 +115,7 @@ def _read(path: Path) -> dict[str, Any]:
     return config
 
 
-def _nested(overrides: dict[str, Any]) -> dict[str, Any]:
+def _nested(overrides: dict[str, object]) -> dict[str, object]:
     """Overrides may be written `encoder_conf.num_blocks: 1` as well."""
     try:
         dotted = nest({key: value for key, value in overrides.items() if "." in key})
@@ -131,7 +124,7 @@ def _nested(overrides: dict[str, Any]) -> dict[str, Any]:
     return _merged({key: value for key, value in overrides.items() if "." not in key}, dotted)
 
 
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
     merged = dict(base)
     for key, value in changes.items():
         inner = merged.get(key)

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Found, Named
-from profiler.models.model import Model, ModelRequest, refuse_unknown
+from profiler.models.formats import Format, Found
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
 
 if TYPE_CHECKING:
-    import torch
-
-    from profiler.audio import Batch
+    pass
 
 RATE = 16000
 FEWEST_MELS = 4
@@ -26,7 +24,7 @@ DEFAULTS: dict[str, Any] = {"mels": 80, "window_ms": 25.0, "shift_ms": 10.0, "de
 NO_WEIGHTS = "The features are computed, not learned: there are no weights, and the output is what it is anywhere."
 
 
-class Computed(Named):
+class Computed(Format):
     """Complete without any weights, which is why they are never missing."""
 
     def find(self, request: ModelRequest) -> Found:
@@ -34,12 +32,8 @@ class Computed(Named):
 
 
 LIBRARY = "features"
+INTERFACES = ("LogMel",)
 FORMAT = Computed()
-NEEDS = None
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("LogMel",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -49,43 +43,15 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    import torch
+    from profiler.models.features.filterbank import Filterbank
 
-    module = make_filterbank(**checked(request.overrides), rate=RATE).to(request.device)
+    module = Filterbank(**checked(request.overrides)).to(request.device)
 
     def run(value: tuple[Any, Any]) -> Any:
         waveforms, lengths = value
         return module(waveforms.to(request.device), lengths)
 
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)
-
-    return Model(module, prepare, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
-
-
-def make_filterbank(
-    mels: int = 80,
-    window_ms: float = 25.0,
-    shift_ms: float = 10.0,
-    deltas: int = 0,
-    normalize: bool = False,
-    rate: int = RATE,
-) -> torch.nn.Module:
-    """Kaldi's log-mel filterbank as a module: waveforms [batch, samples] to [batch, frames, mels x (1 + deltas)].
-
-    It takes the lengths of the rows in samples as a second argument, where rows are padded.
-    """
-    from profiler.models.features.filterbank import Filterbank
-
-    return Filterbank(mels, window_ms, shift_ms, deltas, normalize, rate)
-
-
-def lengths_where_padded(batch: Batch) -> Any:
-    """The rows' lengths in samples as a tensor; None where no row is padded."""
-    import torch
-
-    full = bool((batch.lengths == batch.waveforms.shape[1]).all())
-    return None if full else torch.from_numpy(batch.lengths)
+    return Model(module, lengths_where_padded, run, "features", RATE, {"filterbank": module}, [NO_WEIGHTS])
 
 
 def checked(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +60,7 @@ def checked(overrides: dict[str, Any]) -> dict[str, Any]:
     wanted = {**DEFAULTS, **overrides}
     for name in ("window_ms", "shift_ms"):
         value = wanted[name]
-        if not _is_number(value) or not 1 <= value <= 1000:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= 1000:
             raise ModelError(f"pretrained_model.overrides.{name}: expected 1 to 1000 milliseconds, not {value!r}")
     most_mels = fft_size(samples_in(wanted["window_ms"], RATE)) // 2  # as many as there are frequencies
     for name, least, most in (("mels", FEWEST_MELS, most_mels), ("deltas", 0, MOST_DELTAS)):
@@ -113,7 +79,3 @@ def samples_in(milliseconds: float, rate: int) -> int:
 def fft_size(samples: int) -> int:
     """The next power of two."""
     return 1 << (samples - 1).bit_length()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from profiler.errors import ModelError
-from profiler.models.features.adapter import fft_size, samples_in
+from profiler.models.features.adapter import RATE, fft_size, samples_in
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 
 PREEMPHASIS = 0.97
@@ -20,51 +20,74 @@ FLOOR = torch.finfo(torch.float32).eps
 TINY = 1e-10  # added to a spread that may be zero
 
 
-class Filterbank(torch.nn.Module):
-    """Waveforms [batch, samples] to [batch, frames, mels x (1 + deltas)]; nothing in it is learned.
+class Features(torch.nn.Module):
+    """Waveforms [batch, samples] to [batch, frames, values x (1 + deltas)]; nothing in it is learned.
 
     `lengths` [batch] says how many samples of each row are audio: deltas and normalisation then look at those alone,
     and the frames after them are zero.
     """
 
-    def __init__(self, mels: int, window_ms: float, shift_ms: float, deltas: int, normalize: bool, rate: int) -> None:
+    def __init__(self, window_ms: float, shift_ms: float, deltas: int, normalize: bool, rate: int) -> None:
         super().__init__()
         ensure_torchaudio()
-        from torchaudio.compliance.kaldi import get_mel_banks
-
         self.rate, self.deltas, self.normalize = rate, deltas, normalize
         self.window_samples, self.shift_samples = samples_in(window_ms, rate), samples_in(shift_ms, rate)
-        self.fft_size = fft_size(self.window_samples)
-        with torch.device("cpu"):  # real even where a model is only counted, so that it can go to any device
-            window = torch.hann_window(self.window_samples, periodic=False).pow(0.85)
-            filters, _ = get_mel_banks(mels, self.fft_size, rate, LOWEST_HZ, 0.0, 100.0, -500.0, 1.0)
-            filters = torch.nn.functional.pad(filters, (0, 1)).T.contiguous()  # the highest frequency is in none
-        # Not saved with a model: they follow from its settings.
+
+    def keep(self, window: torch.Tensor, filters: torch.Tensor) -> None:
+        """Not saved with a model: they follow from its settings."""
         self.register_buffer("window", window, persistent=False)
         self.register_buffer("filters", filters, persistent=False)
 
     def forward(self, waveforms: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-        require_a_window(waveforms, self.window_samples, self.rate)
-        frames = waveforms.float().unfold(-1, self.window_samples, self.shift_samples)
+        if waveforms.shape[-1] < self.window_samples:
+            raise ModelError(
+                f"{1000 * waveforms.shape[-1] / self.rate:g} ms of audio is shorter than one window of the features "
+                f"({1000 * self.window_samples / self.rate:g} ms); raise profiling_dimensions.audio_mockup_secs"
+            )
+        values = self.values(waveforms.float(), lengths)
+        return finish(values, self.deltas, self.normalize, None if lengths is None else self.used_frames(lengths))
+
+    def values(self, waveforms: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        raise NotImplementedError
+
+    def used_frames(self, lengths: torch.Tensor) -> torch.Tensor:
+        """How many frames of each row are audio."""
+        raise NotImplementedError
+
+
+class Filterbank(Features):
+    """Kaldi's log-mel filterbank."""
+
+    def __init__(
+        self,
+        mels: int = 80,
+        window_ms: float = 25.0,
+        shift_ms: float = 10.0,
+        deltas: int = 0,
+        normalize: bool = False,
+        rate: int = RATE,
+    ) -> None:
+        super().__init__(window_ms, shift_ms, deltas, normalize, rate)
+        from torchaudio.compliance.kaldi import get_mel_banks
+
+        self.fft_size = fft_size(self.window_samples)
+        with torch.device("cpu"):  # real even where a model is only counted, so that it can go to any device
+            window = torch.hann_window(self.window_samples, periodic=False).pow(0.85)
+            filters, _ = get_mel_banks(mels, self.fft_size, rate, LOWEST_HZ, 0.0, 100.0, -500.0, 1.0)
+            # The highest frequency is in none of the filters.
+            self.keep(window, torch.nn.functional.pad(filters, (0, 1)).T.contiguous())
+
+    def values(self, waveforms: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        frames = waveforms.unfold(-1, self.window_samples, self.shift_samples)
         frames = frames - frames.mean(-1, keepdim=True)
         previous = torch.cat((frames[..., :1], frames[..., :-1]), dim=-1)
         frames = (frames - PREEMPHASIS * previous) * self.window.float()
         power = torch.fft.rfft(frames, n=self.fft_size).abs().square()
-        values = (power @ self.filters.float()).clamp(min=FLOOR).log()
-        used = None if lengths is None else self.used_frames(lengths)
-        return finish(values, self.deltas, self.normalize, used)
+        return (power @ self.filters.float()).clamp(min=FLOOR).log()
 
     def used_frames(self, lengths: torch.Tensor) -> torch.Tensor:
-        """How many frames of each row are audio; a row shorter than a window has one."""
+        """A row shorter than a window has one."""
         return ((lengths - self.window_samples) // self.shift_samples + 1).clamp(min=1)
-
-
-def require_a_window(waveforms: torch.Tensor, samples: int, rate: int) -> None:
-    if waveforms.shape[-1] < samples:
-        raise ModelError(
-            f"{1000 * waveforms.shape[-1] / rate:g} ms of audio is shorter than one window of the features "
-            f"({1000 * samples / rate:g} ms); raise profiling_dimensions.audio_mockup_secs"
-        )
 
 
 def finish(values: torch.Tensor, deltas: int, normalize: bool, used: torch.Tensor | None) -> torch.Tensor:

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
-from profiler.models.formats import Named
-from profiler.models.model import Model, ModelRequest, refuse_unknown
+from profiler.models.formats import Format
+from profiler.models.model import Model, ModelRequest, refuse_unknown, waveforms_and_lengths
+from profiler.training import tasks
 
 if TYPE_CHECKING:
-    from profiler.audio import Batch
     from profiler.models.icefall.conformer import ConformerSizes
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Outputs, Targets, Task
 
 LIBRARY = "conformer_transducer"
-FORMAT = Named()
-NEEDS = None
+INTERFACES = ("ConformerTransducer",)
+FORMAT = Format()
 TRAINS = {"ConformerTransducer": ("pruned_transducer", "transducer", "ctc")}
 RATE = 16000
 BLANK = 0
@@ -41,32 +40,19 @@ PRUNED = (
 )
 
 
-def interfaces() -> tuple[str, ...]:
-    return ("ConformerTransducer",)
-
-
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     raise ModelError("There are no weights of this model to load: it is built with random ones.")
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    import torch
-
-    from profiler.models.features.adapter import make_filterbank
-    from profiler.models.icefall.conformer import ConformerTransducer
+    from profiler.models.features.filterbank import Filterbank
+    from profiler.models.icefall.conformer import ConformerTransducer, subsampled
 
     sizes = _sizes(request.overrides)
-    module = ConformerTransducer(sizes)
-    meta = torch.empty(0).is_meta
-    features = make_filterbank(mels=sizes.mels, rate=RATE).to("meta" if meta else request.device)
-    module.to("meta" if meta else request.device)
-
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths)
+    module = ConformerTransducer(sizes).to(request.device)
+    features = Filterbank(mels=sizes.mels, rate=RATE).to(request.device)
 
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
-        from profiler.models.icefall.conformer import subsampled
-
         waveforms, lengths = value
         padded = bool((lengths < waveforms.shape[1]).any())
         inputs = features(waveforms.to(request.device), lengths if padded else None)
@@ -77,7 +63,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 
     return Model(
         module,
-        prepare,
+        waveforms_and_lengths,
         lambda value: encode(value)[0],
         "hidden states of the encoder",
         RATE,
@@ -112,22 +98,19 @@ def _sizes(overrides: dict[str, Any]) -> ConformerSizes:
     return sizes
 
 
-def _pruned(module: Any, encode: Any, sizes: ConformerSizes) -> Task:
+def _pruned(module: Any, encode: Any, sizes: ConformerSizes) -> tasks.Task:
     from profiler.training import losses
-    from profiler.training.tasks import Outputs, Task
 
-    def forward(value: Any, targets: Targets) -> Outputs:
+    def forward(value: Any, targets: tasks.Targets) -> tasks.Outputs:
         states, frames = encode(value)
-        return Outputs((states, module.decoder(losses.with_start(targets, BLANK))), frames)
+        return tasks.Outputs((states, module.decoder(losses.with_start(targets, BLANK))), frames)
 
     loss = losses.PrunedTransducer((module.simple_am_proj, module.simple_lm_proj), module.joiner, BLANK)
     name = f"{losses.SIMPLE_SCALE:g} simple + pruned transducer"
-    return Task(name, losses.OWN, forward, loss, range(BLANK + 1, sizes.vocabulary), notes=[REBUILT, PRUNED])
+    return tasks.Task(name, losses.OWN, forward, loss, range(BLANK + 1, sizes.vocabulary), notes=[REBUILT, PRUNED])
 
 
-def _whole(module: Any, encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> Task:
-    from profiler.training import tasks
-
+def _whole(module: Any, encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> tasks.Task:
     def join(value: Any, tokens: Any, lengths: Any) -> tuple[Any, Any]:
         states, frames = encode(value)
         return module.joiner(states[:, :, None], module.decoder(tokens)[:, None]), frames
@@ -137,9 +120,7 @@ def _whole(module: Any, encode: Any, sizes: ConformerSizes, settings: Training, 
     return task
 
 
-def _ctc(encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> Task:
-    from profiler.training import tasks
-
+def _ctc(encode: Any, sizes: ConformerSizes, settings: Training, device: str) -> tasks.Task:
     task = tasks.ctc_with_head(encode, sizes.joiner_width, settings, device)
     task.notes.append(REBUILT)
     return task

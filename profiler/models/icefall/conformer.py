@@ -38,7 +38,7 @@ class Conformer(nn.Module):
         super().__init__()
         self.width = sizes.width
         self.encoder_embed = Subsampling(sizes)
-        self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.layers))
+        self.layers = nn.ModuleList(ConformerLayer(sizes) for _ in range(sizes.layers))
         self.after_norm = nn.LayerNorm(sizes.width)
         self.output = nn.Linear(sizes.width, sizes.joiner_width)
         self.dropout = nn.Dropout(sizes.dropout)
@@ -84,7 +84,7 @@ class Subsampling(nn.Module):
         return output
 
 
-class Layer(nn.Module):
+class ConformerLayer(nn.Module):
     def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         self.feed_forward_macaron, self.feed_forward = _feed_forward(sizes), _feed_forward(sizes)

@@ -10,22 +10,17 @@ Such a file is made with `torch.jit.trace(model, example).save("model.ts")` or `
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 from profiler import sandbox
 from profiler.errors import ModelError
 from profiler.models.formats import File
 from profiler.models.model import Model, ModelRequest
-from profiler.models.own.inputs import wrap
+from profiler.models.own.module import wrap
 
 LIBRARY = "torch"
+INTERFACES = ("TorchScript",)
 FORMAT = File((".pt", ".pth", ".ts", ".jit"), "a TorchScript file")
-NEEDS = None
 TRAINS = {"TorchScript": ("ctc",)}
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("TorchScript",)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -48,7 +43,3 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
             "torch.jit.trace(model, example).save(FILE); for a state dict use type: Module with checkpoint: FILE."
         ) from error
     return wrap(module, request)
-
-
-def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    raise ModelError(f"{request.source} is a TorchScript file, which is its weights; set weights: auto.")

@@ -18,20 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.read import read_text
-from profiler.models.features.adapter import checked, lengths_where_padded, make_filterbank
-from profiler.models.formats import HUB_ID, Found, looks_like_a_path
-from profiler.models.model import Model, ModelRequest, refuse_unknown
-from profiler.models.reasons import reason
+from profiler.models.features.adapter import checked
+from profiler.models.formats import HUB_ID, Format, Found, looks_like_a_path
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
+from profiler.models.reasons import explained, reason
+from profiler.training.tasks import Task, ctc_with_head, frames_by_share
 from profiler.user_path import user_path
 
 if TYPE_CHECKING:
-    from profiler.audio import Batch
     from profiler.models.s3prl.masked_encoder import MaskedEncoderSizes
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 LIBRARY = "s3prl"
-NEEDS = None
 TRAINS = {"Mockingjay": ("ctc",), "TERA": ("ctc",)}
 DESCRIPTION_FILE = "config_model.yaml"
 RATE = 16000
@@ -49,10 +47,8 @@ REBUILT = (
 )
 
 
-class Checkpoint:
+class Checkpoint(Format):
     """A local file with description and weights, or a name that a folder describes."""
-
-    weights_only = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
         path = user_path(source, base)
@@ -92,17 +88,18 @@ class Checkpoint:
         return folder
 
 
+INTERFACES = ("Mockingjay", "TERA")
 FORMAT = Checkpoint()
-
-
-def interfaces() -> tuple[str, ...]:
-    return ("Mockingjay", "TERA")
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     saved = _read(Path(source))
     module = _build(_config(saved, source), request, source)
-    state = _renamed(saved.get("Transformer"), source)
+    state = saved.get("Transformer")
+    if not isinstance(state, dict) or not all(hasattr(value, "shape") for value in state.values()):
+        raise ModelError(f"{source} holds no weights under `Transformer`")
+    # Old checkpoints have other names for some.
+    state = {name.replace("gamma", "weight").replace("beta", "bias"): value for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.transformer.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in state.items()}
     if wanted != given:
@@ -121,26 +118,15 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         source = str(request.file)
         return _wrap(_build(_config(_read(request.file), source), request, source), request)
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     path = folder / DESCRIPTION_FILE
-    try:
+    with explained(f"{path} cannot be read as YAML", lambda error: getattr(error, "problem", None) or reason(error)):
         described = YAML(typ="safe", pure=True).load(read_text(path))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        why = getattr(error, "problem", None) or reason(error)
-        raise ModelError(f"{path} cannot be read as YAML: {why}") from error
     return _wrap(_build(_config({"Config": described}, str(path)), request, str(path)), request)
 
 
 def _wrap(module: Any, request: ModelRequest) -> Model:
-    import torch
-
-    # A model that is only counted lives on the meta device and stays there.
-    if not any(parameter.is_meta for parameter in module.parameters()):
-        module.to(request.device)
-
-    def prepare(batch: Batch) -> tuple[Any, Any]:
-        return torch.from_numpy(batch.waveforms), lengths_where_padded(batch)
+    module.to(request.device)
 
     def run(value: tuple[Any, Any]) -> Any:
         waveforms, lengths = value
@@ -152,20 +138,18 @@ def _wrap(module: Any, request: ModelRequest) -> Model:
             f"As s3prl does, audio of more than {module.sequence_length} frames (100 a second) is cut in equal pieces "
             "that are encoded one after another."
         )
-    model = Model(module, prepare, run, "hidden states", RATE, dict(module.transformer.named_children()), notes)
+    parts = dict(module.transformer.named_children())
+    model = Model(module, lengths_where_padded, run, "hidden states", RATE, parts, notes)
     model.trained_by = {"ctc": lambda settings: _ctc(module, run, settings, request.device)}
     return model
 
 
 def _ctc(module: Any, run: Any, settings: Training, device: str) -> Task:
-    from profiler.training.tasks import ctc_with_head, frames_by_share
-
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, lengths = value
         states, samples = run(value), waveforms.shape[1]
-        return states, frames_by_share(
-            [samples] * len(states) if lengths is None else lengths, samples, states.shape[1]
-        )
+        lengths = [samples] * len(states) if lengths is None else lengths
+        return states, frames_by_share(lengths, samples, states.shape[1])
 
     width = module.transformer.input_representations.spec_transform.out_features
     task = ctc_with_head(encode, width, settings, device)
@@ -223,23 +207,12 @@ def _config(saved: dict[str, Any], source: str) -> dict[str, dict[str, Any]]:
     )
 
 
-def _renamed(state: Any, source: str) -> dict[str, Any]:
-    """The weights, those of old checkpoints under today's names."""
-    if not isinstance(state, dict) or not all(hasattr(value, "shape") for value in state.values()):
-        raise ModelError(f"{source} holds no weights under `Transformer`")
-    return {name.replace("gamma", "weight").replace("beta", "bias"): value for name, value in state.items()}
-
-
 def _build(config: dict[str, dict[str, Any]], request: ModelRequest, source: str) -> Any:
     from profiler.models.s3prl.masked_encoder import MaskedEncoder
 
-    try:
+    with explained(f"{source} does not describe a model that can be built"):
         sizes = _sizes(config, request.overrides, source)
         return MaskedEncoder(_features(config["audio"], sizes.input_dim, source), sizes)
-    except (ModelError, MemoryError):
-        raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{source} does not describe a model that can be built: {reason(error)}") from error
 
 
 def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source: str) -> MaskedEncoderSizes:
@@ -258,7 +231,7 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
         if field.default is MISSING and field.name not in given:
             raise ModelError(f"{source} does not say the model's {field.name}")
     for name, value in given.items():
-        given[name] = {"int": _count, "float": _number, "str": _word}[str(known[name])](name, value)
+        given[name] = _checked(name, value, str(known[name]))
     sizes = MaskedEncoderSizes(**given)
     if sizes.hidden_size % sizes.num_attention_heads:
         raise ModelError(
@@ -270,22 +243,16 @@ def _sizes(config: dict[str, dict[str, Any]], overrides: dict[str, Any], source:
     return sizes
 
 
-def _count(name: str, value: Any) -> int:
+def _checked(name: str, value: Any, kind: str) -> Any:
     least = 0 if name == "sequence_length" else 1
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if kind == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
         raise ModelError(f"{name}: expected a whole number from {least}, not {value!r}")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)  # YAML reads 1.e-12 as a word
-    except (TypeError, ValueError):
-        raise ModelError(f"{name}: expected a number, not {value!r}") from None
-
-
-def _word(name: str, value: Any) -> str:
-    return str(value)
+    if kind == "float":
+        try:
+            return float(value)  # YAML reads 1.e-12 as a word
+        except (TypeError, ValueError):
+            raise ModelError(f"{name}: expected a number, not {value!r}") from None
+    return str(value) if kind == "str" else value
 
 
 # -- features
@@ -299,6 +266,7 @@ def _input_dim(audio: dict[str, Any]) -> int:
 
 def _features(audio: dict[str, Any], width: int, source: str) -> Any:
     """The front end that the model was trained with, `width` values a frame."""
+    from profiler.models.features.filterbank import Filterbank
     from profiler.models.s3prl.masked_encoder import OnlineMel
 
     kaldi = audio.get("kaldi")
@@ -313,11 +281,11 @@ def _features(audio: dict[str, Any], width: int, source: str) -> Any:
         return OnlineMel(
             mels,
             target_level=float(audio["target_level"]),
-            win_ms=float(audio.get("win_ms", 25)),
-            hop_ms=float(audio.get("hop_ms", 10)),
             n_freq=int(audio.get("n_freq", 201)),
-            delta=deltas,
-            cmvn=bool(audio["input"].get("cmvn")),
+            window_ms=float(audio.get("win_ms", 25)),
+            shift_ms=float(audio.get("hop_ms", 10)),
+            deltas=deltas,
+            normalize=bool(audio["input"].get("cmvn")),
             rate=RATE,
         )
     fbank = dict(kaldi["fbank"])
@@ -331,4 +299,4 @@ def _features(audio: dict[str, Any], width: int, source: str) -> Any:
     unserved = set(fbank) - {"num_mel_bins"} - ({"use_log_fbank"} if fbank.get("use_log_fbank") else set())
     if unserved or audio.get("delta", {}).get("win_length", 5) != 5:
         raise ModelError(f"{source}: its filterbank has settings that are not served here: {', '.join(unserved)}")
-    return make_filterbank(**checked(settings), rate=RATE)
+    return Filterbank(**checked(settings), rate=RATE)

@@ -13,11 +13,8 @@ import torch
 from torch.nn import functional
 
 from profiler.errors import ModelError
-from profiler.models.features.adapter import samples_in
-from profiler.models.features.filterbank import finish, require_a_window
-from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.models.features.filterbank import TINY, Features
 
-TINY = 1e-10
 LONGEST = 24_000  # frames for which there are positions, where a model sets no limit
 ACTIVATIONS: dict[str, Any] = {"gelu": functional.gelu, "relu": functional.relu, "swish": functional.silu}
 
@@ -37,37 +34,29 @@ class MaskedEncoderSizes:
     initializer_range: float = 0.02
 
 
-class OnlineMel(torch.nn.Module):
+class OnlineMel(Features):
     """s3prl's features: rows brought to one level, log-mel power spectrum of centred windows, deltas, normalised."""
 
     def __init__(
         self,
         mels: int,
         target_level: float,
-        win_ms: float = 25,
-        hop_ms: float = 10,
-        n_freq: int = 201,
-        delta: int = 0,
-        cmvn: bool = True,
-        rate: int = 16000,
+        n_freq: int,
+        window_ms: float,
+        shift_ms: float,
+        deltas: int,
+        normalize: bool,
+        rate: int,
     ) -> None:
-        super().__init__()
-        ensure_torchaudio()
+        super().__init__(window_ms, shift_ms, deltas, normalize, rate)
         from torchaudio.functional import melscale_fbanks
 
-        self.rate, self.deltas, self.cmvn = rate, delta, cmvn
         self.level = 10 ** (target_level / 20)
-        self.window_samples, self.shift_samples = samples_in(win_ms, rate), samples_in(hop_ms, rate)
         self.fft_size = 2 * (n_freq - 1)
         with torch.device("cpu"):
-            window = torch.hann_window(self.window_samples)
-            filters = melscale_fbanks(n_freq, 0.0, rate / 2, mels, rate)
-        self.register_buffer("window", window, persistent=False)
-        self.register_buffer("filters", filters, persistent=False)
+            self.keep(torch.hann_window(self.window_samples), melscale_fbanks(n_freq, 0.0, rate / 2, mels, rate))
 
-    def forward(self, waveforms: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-        require_a_window(waveforms, self.window_samples, self.rate)
-        waveforms = waveforms.float()
+    def values(self, waveforms: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         samples: Any = waveforms.shape[1] if lengths is None else lengths[:, None].to(waveforms.device)
         loudness = (waveforms.square().sum(dim=1, keepdim=True) / samples).sqrt()
         spectrum = torch.stft(
@@ -79,9 +68,7 @@ class OnlineMel(torch.nn.Module):
             pad_mode="reflect",
             return_complex=True,
         )
-        values = (spectrum.abs().square().transpose(1, 2) @ self.filters.float() + TINY).log()
-        used = None if lengths is None else self.used_frames(lengths)
-        return finish(values, self.deltas, self.cmvn, used)
+        return (spectrum.abs().square().transpose(1, 2) @ self.filters.float() + TINY).log()
 
     def used_frames(self, lengths: torch.Tensor) -> torch.Tensor:
         return 1 + lengths // self.shift_samples
@@ -114,7 +101,7 @@ class Transformer(torch.nn.Module):
     def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
         self.input_representations = InputRepresentations(sizes)
-        self.encoder = Encoder(sizes)
+        self.encoder = MaskedLayers(sizes)
         for module in self.modules():
             if isinstance(module, torch.nn.Linear):
                 torch.nn.init.normal_(module.weight, std=sizes.initializer_range)
@@ -153,10 +140,10 @@ def positions(frames: int, width: int) -> torch.Tensor:
     return torch.where(torch.arange(width) % 2 == 0, angles.sin(), angles.cos()).float()
 
 
-class Encoder(torch.nn.Module):
+class MaskedLayers(torch.nn.Module):
     def __init__(self, sizes: MaskedEncoderSizes) -> None:
         super().__init__()
-        self.layer = torch.nn.ModuleList(Layer(sizes) for _ in range(sizes.num_hidden_layers))
+        self.layer = torch.nn.ModuleList(MaskedLayer(sizes) for _ in range(sizes.num_hidden_layers))
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         for layer in self.layer:
@@ -164,7 +151,7 @@ class Encoder(torch.nn.Module):
         return states
 
 
-class Layer(torch.nn.Module):
+class MaskedLayer(torch.nn.Module):
     """Attention, then two linear layers, each added to its input and normalised."""
 
     def __init__(self, sizes: MaskedEncoderSizes) -> None:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.hyperyaml.evaluate import load_checked
-from profiler.hyperyaml.mistakes import RecipeError
+from profiler.hyperyaml.outline import RecipeError
 from profiler.hyperyaml.read import read_text
 from profiler.models.formats import HUB_ID, Folder
-from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.model import Model, ModelRequest, how_pinned, refuse_longer
 from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.reasons import reason
 from profiler.models.speechbrain.backbones import WEIGHTS, backbones_without_weights, data_on_cpu, network_for_files
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 LIBRARY = "speechbrain"
 DESCRIPTION_FILE = "hyperparams.yaml"
 FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
-NEEDS = None
 TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
 EVALUATES = True  # tags in the overrides
 MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
@@ -77,10 +78,6 @@ INTERFACES = {
 }
 
 
-def interfaces() -> tuple[str, ...]:
-    return tuple(INTERFACES)
-
-
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     """As the class's own `from_hparams` does it, but that the description is checked before it is evaluated."""
     ensure_torchaudio()
@@ -89,57 +86,48 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     folder = request.folder
     # Nothing is linked or copied into the user's folders.
     how: dict[str, Any] = {"local_strategy": LocalStrategy.NO_LINK}
-    with backbones_without_weights(), network_for_files(folder is None) as network:
-        try:
-            file = fetch(DESCRIPTION_FILE, source=source, savedir=None, **how, **network)
-            hparams = load_checked(Path(file), _overrides(request, folder), request.trust)
-            hparams["savedir"] = None
-            pretrainer = hparams["pretrainer"]
-            pretrainer.set_collect_in(None)
-            pretrainer.collect_files(default_source=source, **how, **network)
-            pretrainer.load_collected()
-            interface = _interface(request, hparams, request.device)
-        except MemoryError:
-            raise
-        except Exception as error:  # a description may call any library, each with errors of its own
-            raise _refusal("load", source, request, error) from error
+    online = network_for_files(folder is None)
+    with backbones_without_weights(), online as network, _refusing("load", source, request):
+        file = fetch(DESCRIPTION_FILE, source=source, savedir=None, **how, **network)
+        hparams = load_checked(Path(file), _overrides(request, folder), request.trust)
+        hparams["savedir"] = None
+        pretrainer = hparams["pretrainer"]
+        pretrainer.set_collect_in(None)
+        pretrainer.collect_files(default_source=source, **how, **network)
+        pretrainer.load_collected()
+        interface = _interface(request, hparams)
     return _wrap(interface, request)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
     ensure_torchaudio()
-    import torch
-
-    with backbones_without_weights(even_if_there=True), data_on_cpu():
-        try:
-            hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
-            interface = _interface(request, hparams, "meta" if torch.empty(0).is_meta else request.device)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise _refusal("build", str(folder), request, error) from error
+    with backbones_without_weights(even_if_there=True), data_on_cpu(), _refusing("build", str(folder), request):
+        hparams = load_checked(folder / DESCRIPTION_FILE, _overrides(request, folder), request.trust)
+        interface = _interface(request, hparams)
     return _wrap(interface, request, random=True)
 
 
-def _interface(request: ModelRequest, hparams: dict[str, Any], device: str) -> Any:
-    made = _interface_class(request.type)
+def _interface(request: ModelRequest, hparams: dict[str, Any]) -> Any:
+    made = getattr(importlib.import_module(f"speechbrain.inference.{INTERFACES[request.type].file}"), request.type)
     # Parameters are not frozen, so that trainable ones are counted as the model defines them.
-    return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": device}, freeze_params=False)
+    return made(modules=hparams["modules"], hparams=hparams, run_opts={"device": request.device}, freeze_params=False)
 
 
-def _interface_class(name: str) -> Any:
-    module = importlib.import_module(f"speechbrain.inference.{INTERFACES[name].file}")
-    return getattr(module, name)
-
-
-def _refusal(verb: str, source: str, request: ModelRequest, error: Exception) -> ModelError:
-    """Why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
-    text = "; ".join(map(str, error.mistakes)) if isinstance(error, RecipeError) else reason(error)
-    missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
-    if missing:
-        return _no_such(source, request.type, f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`")
-    return ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}")
+@contextmanager
+def _refusing(verb: str, source: str, request: ModelRequest) -> Iterator[None]:
+    """Say why SpeechBrain refused; a key that an interface looks for in vain means that the model is another one's."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # a description may call any library, each with errors of its own
+        text = "; ".join(map(str, error.mistakes)) if isinstance(error, RecipeError) else reason(error)
+        missing = re.search(r"Need hparams\['(\w+)'\]|SimpleNamespace' object has no attribute '(\w+)'", text)
+        if missing:
+            why = f"its {DESCRIPTION_FILE} has no `{missing[1] or missing[2]}`"
+            raise _no_such(source, request.type, why) from error
+        raise ModelError(f"SpeechBrain cannot {verb} {source} as {request.type}: {text}") from error
 
 
 def _no_such(source: str, kind: str, why: str) -> ModelError:
@@ -161,6 +149,7 @@ def _overrides(request: ModelRequest, folder: Path | None) -> dict[str, Any]:
 
 def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
     import torch
+    from speechbrain.utils.callchains import lengths_arg_exists
 
     served = INTERFACES[request.type]
     for name in served.modules:  # SpeechBrain itself notices only when the interface is called
@@ -170,7 +159,9 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
         if not hasattr(interface.hparams, name):
             raise _no_such(request.source, request.type, f"its {DESCRIPTION_FILE} has no `{name}`")
     call = getattr(interface, served.method)
-    with_lengths = _takes_lengths(interface, request.type)
+    with_lengths = served.lengths
+    if request.type == "SpectralMaskEnhancement":  # it passes lengths on to a mask model that may not take any
+        with_lengths = lengths_arg_exists(interface.mods["enhance_model"].forward)
     rate = int(getattr(interface.hparams, "sample_rate", interface.audio_normalizer.sample_rate))
     notes = start_steps_from_zero(interface)
     if "label_encoder" in served.keys:
@@ -180,10 +171,7 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
         _number_nameless_tokens(interface)
         pin = PinnedSteps(interface, request.tokens_per_second)
         if pin.searchers:
-            notes.append(
-                f"With random weights the decoder is made to take {request.tokens_per_second:g} steps per second of "
-                "audio, as it does on speech."
-            )
+            notes.append(how_pinned(request))
 
     longest = getattr(interface.mods["whisper"], "_n_samples", None) if "whisper" in interface.mods else None
 
@@ -224,15 +212,6 @@ def _number_nameless_tokens(interface: Any) -> None:
         interface.tokenizer.decode_ids([0])
     except IndexError:  # asked for its size instead, it would write to the terminal
         interface.tokenizer = PlaceholderTokens(getattr(interface.hparams, "output_neurons", MOST_TOKENS))
-
-
-def _takes_lengths(interface: Any, kind: str) -> bool:
-    """Whether lengths are given to the batch method. One passes them on to a mask model that may not take any."""
-    from speechbrain.utils.callchains import lengths_arg_exists
-
-    if kind == "SpectralMaskEnhancement":
-        return bool(lengths_arg_exists(interface.mods["enhance_model"].forward))
-    return INTERFACES[kind].lengths
 
 
 def _components(interface: Any) -> dict[str, Any]:

@@ -34,7 +34,9 @@ class PinnedSteps:
     def _pin(self, searcher: Any, arguments: tuple[Any, ...]) -> None:
         frames = arguments[0].shape[1]
         steps = max(1, math.ceil(self.seconds * self.tokens_per_second))
-        if steps > frames and _asks_ctc(searcher):  # SpeechBrain would fail on an index, deep in its scorer
+        scorer = getattr(searcher, "scorer", None)
+        by_ctc = scorer is not None and "ctc" in {**scorer.full_scorers, **scorer.partial_scorers}
+        if steps > frames and by_ctc:  # SpeechBrain would fail on an index, deep in its scorer
             raise ModelError(
                 f"CTC writes at most one token a frame, and {steps} steps are more than the {frames} frames of "
                 f"{self.seconds:g} s: lower pretrained_model.tokens_per_second ({self.tokens_per_second:g})"
@@ -47,11 +49,6 @@ class PinnedSteps:
 
 def _is_beam_search(searcher: Any) -> bool:
     return hasattr(searcher, "beam_size")
-
-
-def _asks_ctc(searcher: Any) -> bool:
-    scorer = getattr(searcher, "scorer", None)
-    return scorer is not None and "ctc" in {**scorer.full_scorers, **scorer.partial_scorers}
 
 
 def _forbid_ending(searcher: Any) -> None:
@@ -74,23 +71,16 @@ NOTE = (
 
 def start_steps_from_zero(interface: Any) -> list[str]:
     """Change the searchers of an interface that run on CTC alone; returns what to note about it."""
-    searchers = [
-        module
-        for module in interface.modules()
-        if hasattr(module, "_attn_weight_step") and getattr(module, "attn_weight", None) == 0
-    ]
-    for searcher in searchers:
-        _start_from_zero(searcher)
-    return [NOTE] if searchers else []
 
+    def from_zero(original: Any) -> Any:
+        return lambda *given: original(*given[:-1], given[-1].new_zeros(given[-1].shape))
 
-def _start_from_zero(searcher: Any) -> None:
-    original = searcher._attn_weight_step
-
-    def attn_weight_step(tokens: Any, memory: Any, states: Any, lengths: Any, attention: Any, scores: Any) -> Any:
-        return original(tokens, memory, states, lengths, attention, scores.new_zeros(scores.shape))
-
-    searcher._attn_weight_step = attn_weight_step
+    notes = []
+    for module in interface.modules():
+        if hasattr(module, "_attn_weight_step") and getattr(module, "attn_weight", None) == 0:
+            module._attn_weight_step = from_zero(module._attn_weight_step)
+            notes = [NOTE]
+    return notes
 
 
 class PlaceholderLabels:

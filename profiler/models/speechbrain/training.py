@@ -12,34 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.model import Model, ModelRequest
+from profiler.training import tasks
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 
-def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], Task]]:
-    def lengths_in(value: tuple[Any, Any], count: int) -> Any:
-        from profiler.training.tasks import frames_by_share
-
-        return frames_by_share(value[1], 1, count)  # they are shares already
-
+def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str, Callable[[Training], tasks.Task]]:
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, shares = (part.to(interface.device) for part in value)
         states = interface.mods.encoder(waveforms, shares)
         if hasattr(interface.hparams, "transformer_beam_search"):
             states = interface.mods.transformer.encode(states, shares)
-        return states, lengths_in(value, states.shape[1])
+        return states, tasks.frames_by_share(value[1], 1, states.shape[1])  # they are shares already
 
-    def ctc(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def ctc(settings: Training) -> tasks.Task:
         width = tasks.output_width(model, lambda value: encode(value)[0])
         return tasks.ctc(encode, width, int(getattr(interface.hparams, "blank_index", 0)))
 
-    def attention(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def attention(settings: Training) -> tasks.Task:
         search = interface.mods.decoder
         decode, output = _decoder(search)
 
@@ -55,9 +46,7 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
             task.notes.append("The language model is no part of a training step: it is loaded, and left as it is.")
         return task
 
-    def whisper(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def whisper(settings: Training) -> tasks.Task:
         module = interface.mods.whisper
         module.freeze = False  # the recipe asks for training, whatever the folder was saved for
 
@@ -76,16 +65,12 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
         )
         return task
 
-    made: dict[str, dict[str, Callable[[Training], Task]]] = {
+    made: dict[str, dict[str, Callable[[Training], tasks.Task]]] = {
         "EncoderASR": {"ctc": ctc},
         "EncoderDecoderASR": {"cross_entropy": attention},
         "WhisperASR": {"cross_entropy": whisper},
     }
     return made.get(request.type, {})
-
-
-def _frames(shares: Any, states: Any) -> Any:
-    return (shares * states.shape[1]).round().int()
 
 
 def _decoder(search: Any) -> tuple[Callable[[Any, Any, Any], Any], Any]:
@@ -96,7 +81,11 @@ def _decoder(search: Any) -> tuple[Callable[[Any, Any, Any], Any], Any]:
     if model is not None and hasattr(model, "decode") and hasattr(search, "fc"):
         # SpeechBrain switches gradients off in `decode`, which is there for searches; what it wraps computes the same.
         decode = inspect.unwrap(type(model).decode)
-        return lambda tokens, states, shares: decode(model, tokens, states, _frames(shares, states))[0], search.fc
+
+        def decode_all(tokens: Any, states: Any, shares: Any) -> Any:
+            return decode(model, tokens, states, (shares * states.shape[1]).round().int())[0]
+
+        return decode_all, search.fc
     raise ModelError(
         f"The search {type(search).__name__} holds no attention decoder that is known here: such a model cannot be "
         "trained here."

@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from profiler.errors import ModelError, did_you_mean
-from profiler.models import hub
-from profiler.models.formats import Found
-from profiler.models.model import Model, ModelRequest, refuse_unknown
-from profiler.models.reasons import reason
+from profiler.models.formats import Format, Found, answers
+from profiler.models.model import Model, ModelRequest, lengths_where_padded, refuse_unknown
+from profiler.models.reasons import explained, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.training import tasks
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 
 PREFIX = "torchaudio:"
@@ -58,10 +57,8 @@ CLASS_OF = {name: kind for kind, names in BUNDLES.items() for name in names}
 INTERFACES = {"Bundle": None, **{kind: kind for kind in BUNDLES}, STREAMING: "RNNTBundle"}
 
 
-class BundleFormat:
+class BundleFormat(Format):
     """A bundle's name behind `torchaudio:`."""
-
-    weights_only = False
 
     def check(self, source: str, kind: str, base: Path) -> None:
         if not source.startswith(PREFIX):
@@ -82,7 +79,8 @@ class BundleFormat:
     def find(self, request: ModelRequest) -> Found:
         ensure_torchaudio()
         missing = [(url, file) for url, file in files_of(the_bundle(request.source)) if not file.is_file()]
-        if not missing or all(hub.answers(host) for host in sorted({_host(url) for url, _ in missing})):
+        hosts = {urlsplit(url)._replace(path="").geturl() for url, _ in missing}
+        if all(answers(host) for host in sorted(hosts)):
             return Found(request.source)
         url, file = missing[0]
         reason = f"{file.name} is not in the local cache and {urlsplit(url).hostname} cannot be reached"
@@ -93,13 +91,9 @@ class BundleFormat:
             )
         return Found(None, reason)
 
-    def description(self, request: ModelRequest, reason: str) -> Path | None:
-        return None
-
 
 LIBRARY = "torchaudio"
 FORMAT = BundleFormat()
-NEEDS = None
 ONE_AT_A_TIME = (STREAMING,)  # interfaces that take no batches
 TRAINS = {
     "Bundle": ("ctc", "transducer"),
@@ -112,10 +106,6 @@ BLANK, SPACE = 0, "|"  # of all its CTC bundles
 NO_LENGTHS = "torchaudio's WavLM takes no lengths: where rows of a batch differ, their padding is processed as silence."
 
 
-def interfaces() -> tuple[str, ...]:
-    return tuple(INTERFACES)
-
-
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     return _load(request, pretrained=True)
 
@@ -126,7 +116,7 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 
 def _load(request: ModelRequest, pretrained: bool) -> Model:
     ensure_torchaudio()
-    try:
+    with explained(f"torchaudio cannot {'load' if pretrained else 'build'} {request.source}", _reason):
         if CLASS_OF[bundle_name(request.source)] == "RNNTBundle":
             from profiler.models.torchaudio import transducer
 
@@ -135,11 +125,6 @@ def _load(request: ModelRequest, pretrained: bool) -> Model:
         refuse_unknown(request.overrides, bundle._params, request.source)
         bundle = dataclasses.replace(bundle, _params={**bundle._params, **request.overrides})
         return _wrap(_network(bundle, pretrained), bundle, request)
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:  # network, files and sizes, each with errors of its own
-        doing = "load" if pretrained else "build"
-        raise ModelError(f"torchaudio cannot {doing} {request.source}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -168,25 +153,20 @@ def _wrap(module: Any, bundle: Any, request: ModelRequest) -> Model:
     import torch
     from torchaudio.pipelines import Wav2Vec2FABundle
 
-    # A model that is only counted lives on the meta device and stays there.
-    if not any(parameter.is_meta for parameter in module.parameters()):
-        module.to(request.device)
-
+    module.to(request.device)
     takes_lengths = bundle._model_type != "WavLM"
     notes = [] if takes_lengths else [NO_LENGTHS]
 
     def prepare(batch: Batch) -> tuple[Any, Any]:
-        padded = takes_lengths and (batch.lengths < batch.waveforms.shape[1]).any()
-        return torch.from_numpy(batch.waveforms), torch.from_numpy(batch.lengths) if padded else None
+        waveforms, lengths = lengths_where_padded(batch)
+        return waveforms, lengths if takes_lengths else None
 
     def encode(value: tuple[Any, Any]) -> tuple[Any, Any]:
         waveforms, lengths = value
         found = module(waveforms.to(request.device), None if lengths is None else lengths.to(request.device))
         return found[0], found[1]
 
-    def ctc(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def ctc(settings: Training) -> tasks.Task:
         def frames(value: tuple[Any, Any]) -> tuple[Any, Any]:
             values, lengths = encode(value)
             return values, torch.full((len(values),), values.shape[1]) if lengths is None else lengths.cpu()
@@ -241,8 +221,3 @@ def files_of(bundle: Any) -> list[tuple[str, Path]]:
         return [(f"{HOST}/{key}", folder / "torchaudio" / key) for key in keys]
     url = bundle._path if bundle._path.startswith("https") else f"{HOST}/models/{bundle._path}"
     return [(url, folder / "checkpoints" / url.rsplit("/", 1)[-1])]
-
-
-def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -25,7 +25,7 @@ def ensure_torchaudio() -> bool:
         utils = sys.modules.get("torchaudio._extension.utils")
         if utils is None or (isinstance(error, RuntimeError) and not _is_for_another_cuda(utils)):
             raise
-        utils._load_lib = _no_library  # type: ignore[attr-defined]
+        utils._load_lib = lambda name: False  # type: ignore[attr-defined]
         import torchaudio  # noqa: F401
     from torchaudio import _extension
 
@@ -40,8 +40,4 @@ def _is_for_another_cuda(utils: ModuleType) -> bool:
         return True
     except AttributeError:  # of the library, which was not loaded
         return False
-    return False
-
-
-def _no_library(name: str) -> bool:
     return False

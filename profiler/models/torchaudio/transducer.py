@@ -21,11 +21,11 @@ from profiler.errors import ModelError
 from profiler.models.model import Chunks, Model, ModelRequest, refuse_unknown
 from profiler.models.placeholder_tokens import PlaceholderTokens
 from profiler.models.torchaudio.adapter import STREAMING, the_bundle
+from profiler.training import tasks
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Training
-    from profiler.training.tasks import Task
 
 BEAM_WIDTH = "beam_width"
 DEFAULT_BEAM = 10  # as in torchaudio's examples
@@ -62,10 +62,8 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
         text = _numbered(PlaceholderTokens(bundle._blank + 1))
         features = _neutral_extractor(bundle, request)
         notes += [NEUTRAL, _how_pinned(request)]
-    if not any(parameter.is_meta for parameter in search.parameters()):
-        search.to(request.device)
-        features.to(request.device)
-    search.eval()
+    search.to(request.device).eval()
+    features.to(request.device)
 
     def begin(samples: int, chunks: int) -> None:
         if not pretrained:
@@ -101,9 +99,7 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
             chunks.times.append(time.perf_counter() - before)
         return [said]
 
-    def transducer(settings: Training) -> Task:
-        from profiler.training import tasks
-
+    def transducer(settings: Training) -> tasks.Task:
         def join(rows: list[Any], tokens: Any, lengths: Any) -> tuple[Any, Any]:
             found = [features(row.to(request.device)) for row in rows]
             # The extractor adds frames for the encoder to look ahead to, and counts them.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.allowed import KERNELS, unsafe_settings
 from profiler.models.formats import Folder
-from profiler.models.model import Model, ModelRequest, refuse_longer
+from profiler.models.model import Model, ModelRequest, how_pinned, refuse_longer
 from profiler.models.reasons import OTHER_SIZES, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
 from profiler.models.transformers.training import trained_by
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LIBRARY = "transformers"
 FORMAT = Folder(LIBRARY, "config.json", ("*.safetensors", "pytorch_model*.bin"))
-NEEDS = None
 TRAINS = {"AutoModel": ("ctc",), "AutoModelForCTC": ("ctc",), "AutoModelForSpeechSeq2Seq": ("cross_entropy",)}
 
 OUTPUTS = {
@@ -34,12 +33,9 @@ OUTPUTS = {
     "AutoModelForCTC": "text",
     "AutoModelForSpeechSeq2Seq": "text",
 }
+INTERFACES = tuple(OUTPUTS)
 DECODES = "AutoModelForSpeechSeq2Seq"  # token by token
 Rows = Callable[[list[Any]], Any]
-
-
-def interfaces() -> tuple[str, ...]:
-    return tuple(OUTPUTS)
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -183,7 +179,7 @@ def _wrap(module: Any, generation: Any, request: ModelRequest, source: str, pin_
             notes += whisper.notes(decodes=True)
         else:
             token_ids = _generated(module, features, request, rate, pin_steps)
-            notes += [_pinned(request)] if pin_steps else []
+            notes += [how_pinned(request)] if pin_steps else []
         tokenizer = _tokenizer(source, notes, request.trust)
         if tokenizer:
             run = _written(token_ids, tokenizer, skip_special_tokens=request.type == DECODES)
@@ -226,13 +222,6 @@ def _generated(module: Any, features: Rows, request: ModelRequest, rate: int, pi
 
 def _written(token_ids: Rows, tokenizer: Any, skip_special_tokens: bool) -> Rows:
     return lambda rows: tokenizer.batch_decode(token_ids(rows), skip_special_tokens=skip_special_tokens)
-
-
-def _pinned(request: ModelRequest) -> str:
-    return (
-        f"With random weights the decoder is made to take {request.tokens_per_second:g} steps per second of audio, "
-        "as it does on speech."
-    )
 
 
 def _extractor(source: str, notes: list[str], trust: bool) -> Any:

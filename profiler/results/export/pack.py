@@ -18,7 +18,7 @@ from pathlib import Path
 
 from profiler.errors import ProfilerError, UserError
 from profiler.results.export.private import Scrubber, without_private
-from profiler.results.store import ResultsFile, read_results
+from profiler.results.store import ResultsFile, read_results, replacing
 from profiler.results.types import FILE, CellResult, Results
 from profiler.results.untrusted import inside, read_bytes, read_json
 
@@ -177,10 +177,9 @@ def _check(staged: Path, scrubber: Scrubber) -> None:
 
 
 def _write(staged: Path, run: str, target: Path, packed: Packed) -> None:
-    part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        with replacing(target, to_disk=False) as file, zipfile.ZipFile(file, "w") as archive:
             for path in sorted(staged.rglob("*"), key=lambda path: (path.name != FILE, path)):
                 if path.is_file():
                     name = path.relative_to(staged).as_posix()
@@ -189,7 +188,5 @@ def _write(staged: Path, run: str, target: Path, packed: Packed) -> None:
                     entry.external_attr = 0o644 << 16
                     archive.writestr(entry, path.read_bytes())
                     packed.files.append(name)
-        part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UserError(f"Cannot write {target}: {error.strerror}.") from None

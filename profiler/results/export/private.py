@@ -14,12 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from profiler.results.local_paths import BEFORE, PART
 from profiler.results.types import Results
 
-# A path ends where a sentence, a list or a quotation goes on.
-PART = r"[^\s/'\"`,;:()<>|\[\]{}\\=]+"
-BEFORE = r"(?<![\w.~/<-])"
-ABSOLUTE = re.compile(rf"{BEFORE}/(?!/){PART}(?:/+{PART})*/?")
+ABSOLUTE = re.compile(rf"{BEFORE}~?/(?!/){PART}(?:/+{PART})*/?")
 WINDOWS = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\(?:[^\s\\'\"`,;<>|]+\\)*([^\s\\'\"`,;<>|]*)")
 HOME = re.compile(r"(?:/home/|/Users/|\b[A-Za-z]:\\Users\\)([^\s/\\'\"`,;:]+)")
 PUBLIC = ("/sys/", "/proc/", "/dev/")
@@ -38,7 +36,8 @@ class Scrubber:
         self.hosts = sorted({name for name in hosts if name.lower() not in NO_HOST}, key=len, reverse=True)
         self.users = sorted({name for name in users if name.lower() not in NOBODY}, key=len, reverse=True)
         self.paths = sorted({path.rstrip("/") for path in paths}, key=len, reverse=True)
-        self._replacements = [*self._path_patterns(), *self._name_patterns()]
+        names = [*((name, "host") for name in self.hosts), *((name, "user") for name in self.users)]
+        self._replacements = [*self._path_patterns(), *((_name_pattern(name), said) for name, said in names)]
 
     @classmethod
     def of(cls, results: Results) -> Scrubber:
@@ -82,10 +81,6 @@ class Scrubber:
         for folder in sorted(folders, key=len, reverse=True):
             if not f"{folder}/".startswith(PUBLIC):
                 yield re.compile(rf"{BEFORE}{re.escape(folder)}/+(?:{PART}/+)*"), ""
-
-    def _name_patterns(self) -> Iterator[tuple[re.Pattern[str], str]]:
-        yield from ((_name_pattern(name), "host") for name in self.hosts)
-        yield from ((_name_pattern(name), "user") for name in self.users)
 
 
 def without_private(results: Results, scrubber: Scrubber) -> Results:

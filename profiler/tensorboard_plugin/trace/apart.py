@@ -21,7 +21,7 @@ import numpy as np
 
 from profiler.errors import UserError
 from profiler.tensorboard_plugin.trace.columns import Columns, collect
-from profiler.tensorboard_plugin.trace.events import TraceError, read_events
+from profiler.tensorboard_plugin.trace.events import TraceError, check_size, read_events
 
 SECONDS = 60  # 1 GB of events takes some 20 s
 MEMORY = 6_000_000_000  # bytes of address space: of 10 million events, twice what they need
@@ -74,6 +74,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
+        check_size(path)  # a tenth of the work: what is too large is refused within seconds
         save(target, key, collect(read_events(path), path.name))
     except TraceError as error:
         print(error)

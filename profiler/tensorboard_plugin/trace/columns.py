@@ -221,26 +221,26 @@ def _track_name(found: _Collected, key: Track) -> str:
 def nest(track: Ints, start: Floats, duration: Floats) -> tuple[Ints, Floats]:
     """Spans in order of track and start -> how deep each is nested, and its time without what is directly in it."""
     depths, own = array("i", bytes(4 * len(start))), array("d", duration.tobytes())
-    open_: list[int] = []
-    ends: list[float] = []
+    ends: list[float] = []  # of the spans around
+    callers: list[tuple[float, int]] = []  # those of them that end after all that began later, with their places
     last = -1
     for place, (on, begin, length) in enumerate(zip(track.tolist(), start.tolist(), duration.tolist(), strict=True)):
         if on != last:
-            open_.clear()
             ends.clear()
+            callers.clear()
             last = on
         while ends and ends[-1] <= begin + TOUCHING:
             ends.pop()
-            open_.pop()
+        while callers and callers[-1][0] <= begin + TOUCHING:
+            callers.pop()
         depths[place] = len(ends)
         now, end = begin, begin + length
-        for above in range(len(open_) - 1, -1, -1):  # the caller; where spans cross, what is open after its end
-            reach = min(ends[above], end)
-            if reach > now:
-                own[open_[above]] -= reach - now
-                now = reach
-            if now >= end:
-                break
-        open_.append(place)
+        while callers and now < end:  # the caller; where spans cross, what is open after its end
+            until, caller = callers[-1]
+            own[caller] -= max(0.0, min(until, end) - now)
+            now = max(now, until)
+            if not until >= end:  # from here on the new one hides it; also what is no number
+                callers.pop()
         ends.append(end)
+        callers.append((end, place))
     return np.frombuffer(depths, np.int32), np.maximum(np.frombuffer(own, np.float64), 0.0)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from profiler.temporary import TemporaryFolder
 from profiler.tensorboard_plugin.kept import Kept, Stamp, stamp
 from profiler.tensorboard_plugin.trace.apart import Wanted, load, read_apart, save
 from profiler.tensorboard_plugin.trace.columns import Columns, collect
@@ -68,8 +69,8 @@ class TraceStore:
             raise
 
     def _read_apart(self, path: Path, file: Path, key: str, wanted: Wanted) -> Columns:
-        with self._slots, tempfile.TemporaryDirectory(prefix="speech-profiler-") as folder:
-            made = Path(folder) / file.name
+        with self._slots, TemporaryFolder() as folder:
+            made = folder / file.name
             read_apart(path, made, key, wanted)
             columns = load(made, key)
             if columns is None:

@@ -239,7 +239,7 @@ def test_lhotse_entries_that_cannot_be_read_are_named(tmp_path: Path, audio: Pat
     cuts = [
         {"id": "mix", "type": "MixedCut", "tracks": []},
         {"id": "url", "start": 0, "duration": 1, "type": "MonoCut", "recording": recording("a", "url")},
-        {"id": "features", "start": 3, "duration": 1.5, "type": "MonoCut", "supervisions": [], "features": {}},
+        {"id": "features", "start": 3, "duration": 1.5, "type": "MonoCut", "supervisions": 5, "features": {}},
     ]
     reading = read_dataset(write_json(tmp_path / "some.jsonl", cuts))
     assert "line 1: is a MixedCut" in problems(reading)[0]
@@ -248,10 +248,15 @@ def test_lhotse_entries_that_cannot_be_read_are_named(tmp_path: Path, audio: Pat
     make_recordings(tmp_path)
     write_json(
         tmp_path / "set_supervisions.jsonl.gz",
-        [{"id": "a", "recording_id": "a", "start": 0, "duration": 0.5}, {"id": "x", "recording_id": "nowhere"}],
+        [
+            {"id": "a", "recording_id": "a", "start": 0, "duration": 0.5},
+            {"id": "x", "recording_id": "nowhere"},
+            {"id": "y", "recording_id": ["a"]},
+        ],
     )
     found = problems(read_dataset(tmp_path / "set_supervisions.jsonl.gz"))
-    assert any("there is no recording nowhere for this transcript" in line for line in found)
+    for name in ("nowhere", "['a']"):
+        assert any(f"there is no recording {name} for this transcript" in line for line in found)
     assert sum("has no supervision" in line for line in found) == 2
 
 
@@ -335,7 +340,7 @@ def test_a_folder_that_cannot_be_read_is_a_problem_with_a_name(tmp_path: Path, m
 
 
 def test_a_folder_of_everything_is_not_taken_for_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.dataset.folder.MANY_FILES", 50)
+    monkeypatch.setattr("profiler.dataset.folders.MANY_FILES", 50)
     recordings.write(tmp_path / "a.wav", 0.5)
     for number in range(120):
         (tmp_path / f"{number}.txt").touch()
@@ -345,7 +350,7 @@ def test_a_folder_of_everything_is_not_taken_for_a_data_set(tmp_path: Path, monk
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv"])
 def test_a_line_without_end_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.dataset.lines.LONGEST_LINE", 10_000)
+    monkeypatch.setattr("profiler.dataset.items.LONGEST_LINE", 10_000)
     content = b'{"seconds": 1, "text": "' + b"a" * 100_000
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(DatasetError, match="is no manifest"):

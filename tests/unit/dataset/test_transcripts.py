@@ -8,8 +8,7 @@ import pytest
 
 from profiler.dataset.items import DatasetError, Reading, Utterance
 from profiler.dataset.manifest import read_dataset
-from profiler.dataset.plan import plan_dataset
-from profiler.dataset.transcripts import check_transcripts, fingerprint
+from profiler.dataset.plan import check_transcripts, plan_dataset, references_fingerprint
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Dataset
 from tests.helpers import talker
@@ -73,8 +72,10 @@ def test_a_training_run_scores_nothing(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_ids_and_references_alone() -> None:
     one, two = Utterance("a", 1.0, AUDIO, text="x"), Utterance("b", 2.0, AUDIO, text="y")
-    assert fingerprint([one, two]) == fingerprint([two, Utterance("a", 3.0, Path("elsewhere.wav"), text="x")])
-    assert fingerprint([one, two]) != fingerprint([one, Utterance("b", 2.0, AUDIO, text="z")])
+    assert references_fingerprint([one, two]) == references_fingerprint(
+        [two, Utterance("a", 3.0, Path("elsewhere.wav"), text="x")]
+    )
+    assert references_fingerprint([one, two]) != references_fingerprint([one, Utterance("b", 2.0, AUDIO, text="z")])
 
 
 def test_a_transcript_that_was_decoded_wrongly_is_named(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def saved(folder: Path, columns: dict[str, list[object]]) -> Path:
 
 def test_a_hugging_face_set_on_disk_is_read_without_decoding(tmp_path: Path) -> None:
     from profiler.audio import read_mono
-    from profiler.dataset.huggingface import audio_of
+    from profiler.dataset.tables import audio_of
 
     source = saved(tmp_path / "set", rows(tmp_path))
     found = read_dataset(source)

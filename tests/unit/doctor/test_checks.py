@@ -18,8 +18,7 @@ from profiler.conditions import floor as floors
 from profiler.doctor import checks, diagnosis
 from profiler.doctor.checks import Check
 from profiler.doctor.diagnosis import Diagnosis, diagnose
-from profiler.doctor.noise import Noise, estimate_noise
-from profiler.doctor.trial import Trial, busiest
+from profiler.doctor.trial import Noise, Trial, busiest, estimate_noise
 from profiler.errors import WorkerError
 from profiler.results.types import Condition, Gpu
 

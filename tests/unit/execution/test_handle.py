@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.execution.handle import same_addresses
+from profiler.execution.workers import same_addresses
 
 
 def code_at() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from profiler.execution.cell import CellState
 from profiler.execution.channel import PassDone
-from profiler.execution.schedule import Schedule
+from profiler.execution.schedule import RoundSchedule
 from profiler.measure.latency import Timing
 from profiler.measure.passes.time import Round, Rounds
 from profiler.plan import Cell
@@ -39,11 +39,11 @@ def make(
     budget: float = 10.0,
     seed: int = 0,
     visit_seconds: float = 60.0,
-) -> Schedule:
+) -> RoundSchedule:
     names = [f"v{number}" for number in range(variants)]
     states = {(cell := Cell(name, seconds, batch)): CellState(cell) for name in names for seconds, batch in grid}
     measure = Measure(rounds=rounds, budget=budget)
-    return Schedule(states, dict.fromkeys(names, measure), seed, rounds, Clock(visit_seconds))
+    return RoundSchedule(states, dict.fromkeys(names, measure), seed, rounds, Clock(visit_seconds))
 
 
 def cells_of(visits: list[tuple[Cell, ...]] | None) -> list[Cell]:
@@ -51,7 +51,7 @@ def cells_of(visits: list[tuple[Cell, ...]] | None) -> list[Cell]:
     return [cell for (cell,) in visits]
 
 
-def measured(schedule: Schedule, cell: Cell, value: float, seconds: float = 0.1) -> None:
+def measured(schedule: RoundSchedule, cell: Cell, value: float, seconds: float = 0.1) -> None:
     """One round of a cell: one call, and how long all timing took."""
     state = schedule.states[cell]
     timing = Round(Timing(samples=[value], cpu=[value]))
@@ -61,7 +61,7 @@ def measured(schedule: Schedule, cell: Cell, value: float, seconds: float = 0.1)
     schedule.clock.now += schedule.clock.long
 
 
-def play(schedule: Schedule, wavering: Iterable[Cell] = (), seconds: float = 0.1) -> list[list[Cell]]:
+def play(schedule: RoundSchedule, wavering: Iterable[Cell] = (), seconds: float = 0.1) -> list[list[Cell]]:
     """A whole run: cells give the same time in every round, but for those that waver."""
     rounds, wavering = [], set(wavering)
     while (visits := schedule.next_round()) is not None:

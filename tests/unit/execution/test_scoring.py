@@ -12,10 +12,10 @@ from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.execution.channel import BatchDone
 from profiler.execution.dataset_state import DatasetState
-from profiler.execution.scoring import Scoring
+from profiler.execution.scoring import RunScores
 from profiler.recipe.schema import Dataset
 from profiler.report.dataset import accuracy_tables
-from profiler.results.types import Accuracy, LeftOut, Model, Results, Run
+from profiler.results.types import Accuracy, LeftOut, ModelResult, Results, Run
 
 UTTERANCES = [Utterance(f"u{n}", 1.0 + n, Path("a.wav"), text=text) for n, text in enumerate(["yes", "no", "oh no"])]
 PLAN = DatasetPlan(
@@ -36,13 +36,13 @@ def first(texts: list[str] | None) -> BatchDone:
 
 
 @pytest.fixture
-def scoring(tmp_path: Path) -> Scoring:
+def scoring(tmp_path: Path) -> RunScores:
     (tmp_path / "float32").mkdir()
-    return Scoring.of(PLAN, tmp_path, ["float32"], [])
+    return RunScores.of(PLAN, tmp_path, ["float32"], [])
 
 
-def entry(scoring: Scoring, state: DatasetState, weights: Any = "pretrained", output: str = "text") -> Accuracy:
-    model = Model(variant="float32", source="x", type="y", weights=weights, output=output)
+def entry(scoring: RunScores, state: DatasetState, weights: Any = "pretrained", output: str = "text") -> Accuracy:
+    model = ModelResult(variant="float32", source="x", type="y", weights=weights, output=output)
     found = scoring.record(state, state.result("", ""), model)
     assert found is not None
     return found
@@ -53,8 +53,8 @@ def told(record: Accuracy) -> str:
     return accuracy_tables(Results(run=run, accuracy=[record]), "x")[0].markdown()
 
 
-def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring) -> None:
-    state = DatasetState.new("float32", PLAN)
+def test_texts_of_the_first_round_count_and_others_are_compared(scoring: RunScores) -> None:
+    state = DatasetState.of("float32", PLAN)
     event = first(["yes", "yes"])
     state.add(event)
     scoring.keep("float32", event, 0)
@@ -69,13 +69,13 @@ def test_texts_of_the_first_round_count_and_others_are_compared(scoring: Scoring
     assert [(t.hypothesis, t.latency_s, t.batch_size) for t in kept.values()] == [("yes", 0.25, 2)] * 2
 
 
-def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
+def test_an_earlier_run_is_taken_up(scoring: RunScores) -> None:
     scoring.keep("float32", first(["yes", "no"]), 0)
-    again = Scoring.of(PLAN, scoring.folder, ["float32"], [])
-    state = DatasetState.new("float32", PLAN)
+    again = RunScores.of(PLAN, scoring.folder, ["float32"], [])
+    state = DatasetState.of("float32", PLAN)
     state.recover(again.texts["float32"])
     assert state.to_do(0) == [1]
-    assert (state.batches[0].times, state.batches[0].seconds_of_audio, state.batches[0].padded_seconds) == (
+    assert (state.batches[0].latency_s, state.batches[0].seconds_of_audio, state.batches[0].padded_seconds) == (
         [0.25],
         3,
         4,
@@ -92,25 +92,25 @@ def test_an_earlier_run_is_taken_up(scoring: Scoring) -> None:
     ],
 )
 def test_without_a_rate_there_is_a_reason(
-    scoring: Scoring, weights: str, output: str, texts: list[str] | None, reason: str
+    scoring: RunScores, weights: str, output: str, texts: list[str] | None, reason: str
 ) -> None:
     scoring.keep("float32", first(texts), 0)
-    found = entry(scoring, DatasetState.new("float32", PLAN), weights, output)
+    found = entry(scoring, DatasetState.of("float32", PLAN), weights, output)
     assert (found.wer, found.reason) == (None, reason)
     assert f" {reason} |" in told(found)
 
 
-def test_a_long_reason_stands_below_the_table(scoring: Scoring) -> None:
-    state = DatasetState.new("float32", PLAN)
+def test_a_long_reason_stands_below_the_table(scoring: RunScores) -> None:
+    state = DatasetState.of("float32", PLAN)
     state.failure = "the weights of this model are not available, " * 3
     table = told(entry(scoring, state))
     assert " none |" in table
     assert "no error rate: the weights of this model" in table
 
 
-def test_a_perfect_score_says_what_is_not_known(scoring: Scoring) -> None:
+def test_a_perfect_score_says_what_is_not_known(scoring: RunScores) -> None:
     scoring.keep("float32", first(["Yes.", "No."]), 0)
-    found = entry(scoring, DatasetState.new("float32", PLAN))
+    found = entry(scoring, DatasetState.of("float32", PLAN))
     assert found.wer is not None
     assert found.wer.value == 0
     assert "with 95 % confidence at most 77.6% of such utterances have one" in told(found)

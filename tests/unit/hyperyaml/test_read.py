@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.hyperyaml.allowed import is_allowed
-from profiler.hyperyaml.mistakes import Mistake
+from profiler.hyperyaml.outline import Mistake
 from profiler.hyperyaml.read import read_document
 
 

@@ -6,16 +6,18 @@ import json
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from profiler.device import Device
 from profiler.errors import UserError
-from profiler.measure.energy import GivenPower, Unavailable, energy_from_watts, find_sensor
+from profiler.measure.energy import Unavailable, energy_from_watts, find_sensor, given_power
 from profiler.measure.energy.rapl import RaplSensor
 from profiler.measure.energy.sensor import SensorError
-from profiler.measure.passes.energy import _read_often, measure_energy
+from profiler.measure.passes.energy import PASS, _read_often, measure_energy
+from profiler.recipe.schema import Measure
 from profiler.results.types import Energy
 from tests.unit.measure.powercap import RANGE_UJ, Machine
 
@@ -284,8 +286,7 @@ def test_a_device_without_a_sensor() -> None:
 
 
 def test_given_watts_are_marked_as_given() -> None:
-    given = find_sensor("cpu", watts=5.8)
-    assert isinstance(given, GivenPower)
+    given = given_power(watts=5.8)
     energy = energy_from_watts(given, latency_s=0.5, seconds_of_audio=10)
     assert energy.per_call == pytest.approx(2.9)
     assert energy.per_second_of_audio == energy.watt_hours_per_hour_of_audio == pytest.approx(0.29)
@@ -298,17 +299,18 @@ def test_given_watts_are_marked_as_given() -> None:
 
 
 def test_given_watts_with_the_idle_ones() -> None:
-    given = find_sensor("cuda:1", watts=5.8, idle_watts=1.8)
-    assert isinstance(given, GivenPower)
+    given = given_power(watts=5.8, idle_watts=1.8)
     energy = energy_from_watts(given, latency_s=0.5, seconds_of_audio=10)
     assert energy.per_call == pytest.approx(2.9)
     assert energy.per_call_above_idle == pytest.approx(2.0)
     assert energy.above_idle_reason is None
 
 
-def test_given_watts_go_before_a_sensor(tmp_path: Path) -> None:
-    Machine(tmp_path).add_zone("intel-rapl:0", "package-0")
-    assert isinstance(find_sensor("cpu", tmp_path, watts=5.8), GivenPower)
+def test_given_watts_go_before_a_sensor() -> None:
+    recipe: Any = SimpleNamespace(measure=Measure(watts=5.8))
+    assert not PASS.wanted(recipe)
+    recipe.measure = Measure()
+    assert PASS.wanted(recipe)
 
 
 @pytest.mark.parametrize(
@@ -325,4 +327,4 @@ def test_given_watts_go_before_a_sensor(tmp_path: Path) -> None:
 )
 def test_what_is_no_power_is_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        find_sensor("cpu", **wrong)
+        given_power(**wrong)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.measure.energy import GivenPower, energy_from_watts, find_sensor
+from profiler.measure.energy import energy_from_watts, given_power
 from profiler.measure.energy.given import read_powertop
 
 RULE = "_" * 68
@@ -58,8 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_discharge_rate_is_the_power(file: Path) -> None:
     file.write_text(report(discharge="5.83 ", baseline="3.46 "))
-    given = find_sensor("cpu", powertop=file)
-    assert isinstance(given, GivenPower)
+    given = given_power(powertop=file)
     energy = energy_from_watts(given, latency_s=2.0, seconds_of_audio=10)
     assert energy.per_call == pytest.approx(11.66)
     assert energy.kind == "given"
@@ -81,7 +80,7 @@ def test_the_baseline_stands_in_and_is_marked_as_an_estimate(file: Path) -> None
     file.write_text(report(baseline="3.46 "))
     reading = read_powertop(file)
     assert reading.watts == pytest.approx(3.46)
-    assert reading.what == "estimated system baseline"
+    assert reading.sensor == "powertop, estimated system baseline"
     assert "estimate" in reading.notes[0]
 
 
@@ -94,7 +93,7 @@ def test_several_reports_in_a_file_are_averaged(file: Path) -> None:
     file.write_text(report(discharge="5.00 ") + report(discharge="7.00 "))
     reading = read_powertop(file)
     assert reading.watts == pytest.approx(6)
-    assert reading.what == "discharge rate of the battery, mean of 2"
+    assert reading.sensor == "powertop, discharge rate of the battery, mean of 2"
 
 
 def test_a_folder_of_iterations_is_averaged(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_a_folder_where_only_some_were_on_battery_is_refused(tmp_path: Path) -> 
 def test_other_files_are_refused_with_what_was_expected(file: Path, text: str, says: str) -> None:
     file.write_text(text)
     with pytest.raises(UserError, match=says) as refusal:
-        find_sensor("cpu", powertop=file)
+        given_power(powertop=file)
     assert "report.csv" in str(refusal.value)
 
 

@@ -9,6 +9,7 @@ import pytest
 from profiler import messages
 from profiler.measure.verdict import STRETCHED, judge, stretched
 from profiler.results.types import Condition
+from profiler.units import many
 
 CALM = [[1.0], [1.01], [1.0], [0.99], [1.0], [1.0], [1.01], [0.99]]
 WILD = [[1.0], [1.4], [0.8], [1.3], [0.7], [1.2], [0.9], [1.5]]
@@ -61,7 +62,7 @@ def test_too_few_rounds_for_an_interval_are_told(rounds: int) -> None:
     figure, verdict, found = judge([[1.0]] * rounds, [], [], width=0.03)
     assert figure.ci95 is None
     assert (verdict, found) == ("unstable", {"too_few_rounds": rounds})
-    assert sentences(found) == [f"{rounds} round(s) give no 95 % CI; it takes 6 (measure.rounds)."]
+    assert sentences(found) == [f"{many(rounds, 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."]
 
 
 # --- what was done to the machine ---
@@ -236,7 +237,7 @@ def test_every_disturbance_is_a_sentence_that_follows_the_cells_it_is_about(kind
         ),
         (
             "rounds",
-            "Stopped after 12 round(s), as asked (measure.rounds): too few for a 95 % CI.",
+            "Stopped after 12 rounds, as asked (measure.rounds): too few for a 95 % CI.",
         ),
     ],
 )

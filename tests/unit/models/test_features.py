@@ -13,7 +13,7 @@ import pytest
 from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters, size_bytes
-from profiler.models.features.adapter import make_filterbank
+from profiler.models.features.filterbank import Filterbank
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import ModelRequest
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
@@ -56,7 +56,7 @@ def test_it_gives_kaldis_figures(ours: dict[str, Any], theirs: dict[str, Any], s
     import torch
 
     rows = waveforms(seconds, 3)
-    values = make_filterbank(**ours)(rows)
+    values = Filterbank(**ours)(rows)
     expected = torch.stack([kaldi(row, **theirs) for row in rows])
     assert values.shape == expected.shape
     torch.testing.assert_close(values, expected, atol=1e-3, rtol=0)
@@ -66,7 +66,7 @@ def test_deltas_and_normalisation_are_those_of_the_baseline() -> None:
     import torch
 
     rows = waveforms(1.5)
-    values = make_filterbank(deltas=2, normalize=True)(rows)
+    values = Filterbank(deltas=2, normalize=True)(rows)
     assert values.shape == (2, 148, 240)
     from torchaudio.functional import compute_deltas
 
@@ -82,7 +82,7 @@ def test_deltas_and_normalisation_are_those_of_the_baseline() -> None:
 def test_only_whole_windows_are_frames(samples: int, frames: int) -> None:
     import torch
 
-    assert make_filterbank()(torch.zeros(1, samples)).shape == (1, frames, 80)
+    assert Filterbank()(torch.zeros(1, samples)).shape == (1, frames, 80)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -90,7 +90,7 @@ def test_a_padded_row_gives_what_it_gives_alone_and_zeros_after_it(normalize: bo
     import torch
 
     padded = speech(1.0, 4, padding=0.6)
-    features = make_filterbank(deltas=2, normalize=normalize)
+    features = Filterbank(deltas=2, normalize=normalize)
     together = features(torch.from_numpy(padded.waveforms), torch.from_numpy(padded.lengths))
     assert len(set(padded.lengths)) == 4
     for row, length, values in zip(padded.waveforms, padded.lengths, together, strict=True):
@@ -104,7 +104,7 @@ def test_a_padded_row_gives_what_it_gives_alone_and_zeros_after_it(normalize: bo
 def test_silence_and_a_single_frame_give_numbers(samples: int) -> None:
     import torch
 
-    assert make_filterbank(deltas=2, normalize=True)(torch.zeros(2, samples)).isfinite().all()
+    assert Filterbank(deltas=2, normalize=True)(torch.zeros(2, samples)).isfinite().all()
 
 
 def test_a_clip_shorter_than_a_window_is_an_error_in_a_sentence() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from profiler.errors import UserError
-from profiler.hyperyaml.mistakes import RecipeError
+from profiler.hyperyaml.outline import RecipeError
 from profiler.hyperyaml.values import Call
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Recipe

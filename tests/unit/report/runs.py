@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.measure.energy.sensor import energy_of
-from profiler.results.types import Breakdown, CellResult, LabelOverhead, Model, Operations, Part, Results
+from profiler.results.types import Breakdown, CellResult, LabelOverhead, ModelResult, Operations, Part, Results
 from tests.unit.report.test_tables import ok, results
 
 LABELS = (("front end", 0.3), ("encoder", 0.6), ("(rest)", 0.1))
@@ -30,9 +30,9 @@ def full(*variants: str, weights: str = "random", source: str = "a/b") -> Result
     return made
 
 
-def _model(variant: str, number: int, weights: str, source: str) -> Model:
+def _model(variant: str, number: int, weights: str, source: str) -> ModelResult:
     data: dict[str, Any] = {"variant": variant, "source": source, "type": "AutoModel", "weights": weights}
-    return Model.model_validate(
+    return ModelResult.model_validate(
         data
         | {
             "parameters": {"total": 1_000_000, "components": {"encoder": 1_000_000}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,7 @@ from profiler.execution import channel
 from profiler.execution.display import Display
 from profiler.plan import Cell
 from profiler.report.progress import ROUND_LINE_SECONDS, Lines, Live, make_display
-from profiler.results.types import Model
+from profiler.results.types import ModelResult
 from tests.unit.report.test_tables import absent, ok, unstable
 
 CELL = Cell("float32", 1.0, 1)
@@ -62,7 +63,7 @@ def test_a_cell_that_fails_says_so_in_any_round(clock: Clock) -> None:
     lines = Lines(console())
     lines.begin(20)
     lines.cell_done(absent(1, 1, "failed", "in round 4: killed by SIGSEGV"), 3)
-    assert said(lines) == ["[1/20, 0:00] float32 1 s x 1: failed, in round 4: killed by SIGSEGV"]
+    assert said(lines) == ["[1/20, 0:00] float32 1 s x 1: FAILED, in round 4: killed by SIGSEGV"]
 
 
 def test_long_runs_say_now_and_then_which_round_they_are_in(clock: Clock) -> None:
@@ -97,7 +98,9 @@ def test_an_unstable_figure_is_marked_while_it_is_measured(clock: Clock) -> None
 
 def test_notes_and_models_are_lines(clock: Clock) -> None:
     lines = Lines(console())
-    lines.model(Model(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345}))
+    lines.model(
+        ModelResult(variant="int8", source="a/b", type="AutoModel", weights="random", parameters={"total": 12345})
+    )
     lines.note("Stopped after 10 rounds: the 95 % CI of every cell is as narrow as wanted.")
     assert said(lines) == [
         "int8: a/b (AutoModel), 12,345 parameters, random weights",
@@ -114,9 +117,58 @@ def test_in_a_terminal_the_bar_names_cell_round_and_calls() -> None:
     live.cell_done(ok(1, 1, 0.1), 3)
     live.close()
     text = "\n".join(said(live))
-    assert "float32 1 s x 1, round 4  warming up  (2:10 left)" in text
-    assert "float32 1 s x 1, round 4  4 calls, 250 ms per call  (2:10 left)" in text
+    assert re.search("2:10 left +float32 1 s x 1, round 4  warming up", text)
+    assert re.search("2:10 left +float32 1 s x 1, round 4  4 calls, 250 ms per call", text)
     assert "1/20" in text
+
+
+def test_a_spinner_with_the_time_moves_while_a_model_is_loaded() -> None:
+    live = Live(console(terminal=True))
+    live.loading("a/b")
+    time.sleep(0.35)
+    live.model(ModelResult(variant="float32", source="a/b", type="AutoModel", weights="random"))
+    before = len("\n".join(said(live)))
+    frames = set(re.findall("([\u2800-\u28ff]) loading a/b, 0:00", "\n".join(said(live))))
+    assert len(frames) > 1
+    time.sleep(0.25)
+    assert len("\n".join(said(live))) - before < 10, "nothing moves while a cell is measured"
+    live.close()
+
+
+def test_the_line_keeps_its_width_whatever_it_says() -> None:
+    shown = Console(file=io.StringIO(), force_terminal=True, width=80)
+    live = Live(shown)
+    live.begin(20)
+    live.cell(Cell("a-variant-with-a-very-long-name-indeed", 1.0, 1), 3, 130.0)
+    live.event(channel.Progress(4, 0.25))
+    live.status("reference workload")
+    live.cell_done(ok(1, 1, 0.1), 3, 3725.0, 5)
+    live.close()
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", "\n".join(said(live)).replace("\r", "\n"))
+    bars = [line for line in plain.splitlines() if "━" in line]
+    assert {len(re.match("[━╸╺ ]+", line)[0].rstrip()) for line in bars} == {24}  # type: ignore[index]
+    assert max(map(len, bars)) <= 80
+    assert any("1/6 " in line and "1:02:05 left" in line for line in bars), "what will not come is not counted"
+
+
+def test_what_is_left_is_worked_out_after_every_cell(clock: Clock) -> None:
+    lines = Lines(console())
+    lines.begin(20)
+    lines.cell(CELL, 0, 9000.0)
+    lines.cell_done(ok(1, 1, 0.1), 0, 60.0, 9)
+    assert said(lines)[0].startswith("[1/10, 0:00, about 1:00 left]")
+
+
+def test_a_variant_that_fails_says_so_once_and_in_red(clock: Clock) -> None:
+    lines = Lines(Console(file=io.StringIO(), force_terminal=True, width=120))
+    lines.begin(4)
+    for _ in range(2):
+        lines.variant_failed("float32", 2, "LogMel has no `n_fft`")
+    for seconds in (1, 2):
+        lines.cell_done(absent(seconds, 1, "failed", "LogMel has no `n_fft`"), 0)
+    (line,) = said(lines)
+    assert line.startswith("\x1b[1;31m")
+    assert "float32: FAILED, 2 cells: LogMel has no `n_fft`" in line
 
 
 def test_the_bar_grows_with_rounds_that_were_not_planned() -> None:

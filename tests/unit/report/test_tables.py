@@ -11,7 +11,7 @@ from profiler import messages
 from profiler.report import markdown
 from profiler.report.markdown import render
 from profiler.report.tables import build_tables
-from profiler.results.types import CellResult, Latency, Model, PeakMemory, Results, Run
+from profiler.results.types import CellResult, Latency, ModelResult, PeakMemory, Results, Run
 
 
 def ok(seconds: float, batch: int, rtf: float, half_width: float = 0.001, memory: int = 10**9) -> CellResult:
@@ -69,7 +69,9 @@ def results(*cells: CellResult, weights: str = "random") -> Results:
             notes=["The machine is busy."],
         ),
         environment={"cpu": "Some CPU", "threads": 4, "os": "Linux", "packages": {"torch": "2.13"}},
-        models=[Model.model_validate({"variant": "float32", "source": "a/b", "type": "AutoModel", "weights": weights})],
+        models=[
+            ModelResult.model_validate({"variant": "float32", "source": "a/b", "type": "AutoModel", "weights": weights})
+        ],
         cells=list(cells),
     )
 
@@ -113,7 +115,7 @@ def test_a_cell_without_a_figure_says_why_in_its_place() -> None:
     for title in ("Real-time factor", "Latency of one call", "Peak memory of the process"):
         rows = table(text, title)
         assert rows[1][2] == "failed"
-        assert rows[2][1:] == ["skipped", "not yet"]
+        assert rows[2][1:] == ["skipped", "-"]
     assert "1 s x 2: failed: the worker was killed" in text
     assert "2 s x 1: skipped, would need about 99.0 GB of memory" in text
 
@@ -140,7 +142,7 @@ def test_a_figure_of_too_few_rounds_is_marked_without_a_width() -> None:
     cell.latency_s.ci95 = None
     text = render(results(cell))
     assert table(text, "Real-time factor")[1][1] == "0.123 ~"
-    assert "- 1 of 1 cells: 3 round(s) give no 95 % CI; it takes 6 (measure.rounds)." in text
+    assert "- 1 of 1 cells: 3 rounds: too few for a 95 % CI, which takes 6 (measure.rounds)." in text
 
 
 def test_what_disturbed_several_cells_is_said_once_with_the_worst_figure() -> None:

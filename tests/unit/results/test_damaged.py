@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import UserError
-from profiler.results.damaged import read_as_much
-from profiler.results.store import ResultsFile
+from profiler.results.store import ResultsFile, read_as_much
 from tests.unit.report.test_tables import ok, results
 
 

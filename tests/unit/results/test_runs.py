@@ -1,92 +1,102 @@
-"""Runs on disk: a run is named by its folder, its id, or `latest`."""
+"""The names of a run: any that leaves no doubt, and one clear message otherwise."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from profiler.errors import UserError
-from profiler.results.runs import check_logdir, find_run, list_runs, new_run_folder
+from profiler.results.runs import find_run, run_before, summarise
+from profiler.results.store import ResultsFile
+from profiler.results.types import FILE
+from tests.unit.report.test_tables import absent, ok, results
 
-OLD, NEW, OTHER = "20260101-120000-aaaa", "20260301-120000-bbbb", "20260201-120000-cccc"
-
-
-@pytest.fixture
-def logdir(tmp_path: Path) -> Path:
-    """Two runs of one recipe, and one of another in between."""
-    for place in (f"wav2vec2/{OLD}", f"wav2vec2/{NEW}", f"crdnn/{OTHER}"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "results.json").write_text("{}")
-    return tmp_path
-
-
-def test_a_run_is_found_by_its_folder(logdir: Path) -> None:
-    folder = logdir / "wav2vec2" / OLD
-    assert find_run(str(folder), Path("elsewhere")) == folder
+RUNS = (
+    "wav2vec2/20261117-120000-aaaa",
+    "wav2vec2/20261118-090000-ab12",
+    "log-mel/20261117-130000-cdef",
+    "log-mel/20261118-100000-0123",
+)
 
 
-def test_a_run_is_found_by_its_results_file(logdir: Path) -> None:
-    folder = logdir / "crdnn" / OTHER
-    assert find_run(str(folder / "results.json"), Path("elsewhere")) == folder
+@pytest.fixture(scope="module")
+def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("logs")
+    for name in RUNS:
+        (root / name).mkdir(parents=True)
+        made = results(ok(1, 1, 0.1), ok(2, 1, 0.234), absent(4, 1, "failed", "killed"))
+        made.run.recipe, made.run.id = f"recipes/{name.split('/')[0]}.yaml", name.split("/")[1]
+        made.run.status = "finished with failures"
+        ResultsFile(root / name, made).write()
+    return root
 
 
-def test_a_run_is_found_by_its_id(logdir: Path) -> None:
-    assert find_run(OTHER, logdir) == logdir / "crdnn" / OTHER
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("latest", 3),
+        ("latest~1", 1),
+        ("latest~3", 0),
+        ("20261117-120000-aaaa", 0),
+        (RUNS[1], 1),
+        ("ab12", 1),  # a part that no other has
+        ("20261118-09", 1),
+        ("wav2vec2", 1),  # a recipe: its latest
+        ("log-mel", 3),
+        ("recipes/log-mel.yaml", 3),
+        ("log-mel.yaml", 3),
+    ],
+)
+def test_a_run_has_many_names(logdir: Path, name: str, expected: int) -> None:
+    assert find_run(name, logdir) == logdir / RUNS[expected]
 
 
-def test_a_run_is_found_by_recipe_and_id(logdir: Path) -> None:
-    assert find_run(f"wav2vec2/{NEW}", logdir) == logdir / "wav2vec2" / NEW
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lates", "There is no run lates in .*Did you mean `latest`?"),
+        ("wav2vec", "Did you mean `wav2vec2`?"),
+        ("20261117", "`20261117` is a part of the id of 2 runs: 20261117-130000-cdef, 20261117-120000-aaaa. Give more"),
+        ("latest~4", "There is no run latest~4 in .*: there are 4"),
+        ("zzzz", "There is no run zzzz in .*Known here: latest, log-mel, wav2vec2, 20261118-100000-0123"),
+        ("20261117-120000-aaab", "Did you mean `20261117-120000-aaaa`?"),
+    ],
+)
+def test_an_unclear_name_gets_one_clear_message(logdir: Path, name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("?", r"\?")) as raised:
+        find_run(name, logdir)
+    assert len(str(raised.value).splitlines()) == 1
 
 
-def test_latest_is_the_newest_of_all_recipes(logdir: Path) -> None:
-    assert find_run("latest", logdir) == logdir / "wav2vec2" / NEW
-    assert [run.name for run in list_runs(logdir)] == [OLD, OTHER, NEW]
+def test_latest_may_be_asked_of_one_recipe(logdir: Path) -> None:
+    assert find_run("latest", logdir, "wav2vec2") == logdir / RUNS[1]
+    assert find_run("latest~1", logdir, "wav2vec2") == logdir / RUNS[0]
+    with pytest.raises(UserError, match=r"There is no run of crdnn in .* to resume"):
+        find_run("latest", logdir, "crdnn")
 
 
-def test_a_folder_without_results_is_not_the_latest(logdir: Path) -> None:
-    (logdir / "wav2vec2" / "20270101-120000-dddd").mkdir()
-    assert find_run("latest", logdir).name == NEW
+def test_the_run_before_is_of_the_same_recipe(logdir: Path) -> None:
+    assert run_before(logdir / RUNS[3]) == logdir / RUNS[2]
+    assert run_before(logdir / RUNS[2]) is None
 
 
-def test_a_mistyped_id_suggests_the_nearest(logdir: Path) -> None:
-    with pytest.raises(UserError, match=f"There is no run {OLD[:-1]}b.*Did you mean `{OLD}`"):
-        find_run(f"{OLD[:-1]}b", logdir)
+def test_a_run_in_one_line(logdir: Path) -> None:
+    found = summarise(logdir / RUNS[0])
+    assert (found.id, found.recipe, found.models) == ("20261117-120000-aaaa", "wav2vec2", ["a/b"])
+    assert found.cells == {"ok": 2, "skipped": 0, "failed": 1}
+    assert found.rtf == (0.1, 0.234)
+    assert found.status == "finished with failures"
 
 
-def test_a_name_like_no_other_lists_what_there_is(logdir: Path) -> None:
-    with pytest.raises(UserError, match=f"Known here: {NEW}, {OTHER}, {OLD}"):
-        find_run("zzz", logdir)
+def test_cells_that_are_in_the_journal_alone_count(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path, results(ok(1, 1, 0.1)))
+    file.write()
+    file.put(ok(2, 1, 0.5))
+    assert summarise(tmp_path).cells["ok"] == 2
 
 
-@pytest.mark.parametrize("name", ["latest", OLD])
-def test_without_runs_the_way_to_make_one_is_said(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"`python profile\.py RECIPE` makes one"):
-        find_run(name, tmp_path / "logs")
-
-
-def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a run: there is no results\.json in it"):
-        find_run(str(tmp_path), tmp_path)
-
-
-def test_a_new_run_gets_a_folder_of_its_own(tmp_path: Path) -> None:
-    folders = [new_run_folder(tmp_path / "logs", "wav2vec2") for _ in range(3)]
-    assert len(set(folders)) == 3
-    assert all(folder.is_dir() and folder.parent == tmp_path / "logs" / "wav2vec2" for folder in folders)
-    assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{4}", folder.name) for folder in folders)
-
-
-def test_a_good_log_folder_is_left_as_it_was(tmp_path: Path) -> None:
-    check_logdir(tmp_path / "a" / "b")
-    assert list((tmp_path / "a" / "b").iterdir()) == []
-
-
-@pytest.mark.parametrize("place", ["file", "file/below"])
-def test_a_log_folder_that_cannot_be_written_names_the_way_out(tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").write_text("in the way")
-    for attempt in (check_logdir, lambda folder: new_run_folder(folder, "r")):
-        with pytest.raises(UserError, match=r"Cannot write in the log folder .* --logdir"):
-            attempt(tmp_path / place)
-    assert (tmp_path / "file").read_text() == "in the way"
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"run": 1}', '{"run": {"recipe": "x", "started": 5, "status": []}}'])
+def test_a_damaged_run_is_listed_as_such(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    assert summarise(tmp_path).status == "damaged"

@@ -16,7 +16,7 @@ import pytest
 
 from profiler.errors import StorageError, UserError
 from profiler.results.store import ResultsFile, read_results, write_atomically
-from profiler.results.types import JOURNAL, SCHEMA, CellResult, Latency, Model, PeakMemory, Results, Run
+from profiler.results.types import JOURNAL, SCHEMA, CellResult, Latency, ModelResult, PeakMemory, Results, Run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -45,7 +45,7 @@ def results() -> Results:
     return Results(
         run=Run(id="x", recipe="r", recipe_sha256="0" * 64, command="profile.py r.yaml", started="2026-01-01"),
         environment={"cpu": "Żółw 3000", "packages": {"torch": "2.13"}},
-        models=[Model(variant="float32", source="a/b", type="AutoModel", weights="random")],
+        models=[ModelResult(variant="float32", source="a/b", type="AutoModel", weights="random")],
     )
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from profiler.errors import UserError
 from profiler.results import untrusted
-from profiler.results.damaged import read_as_much
-from profiler.results.store import ResultsFile, read_results, write_atomically
+from profiler.results.store import ResultsFile, read_as_much, read_results, write_atomically
 from profiler.results.types import CellResult, Results, Run
 from profiler.results.untrusted import inside, parse_json, read_bytes
 from tests.helpers.synthetic import Made, make
@@ -80,7 +79,7 @@ def test_a_million_wrong_entries_are_one_message(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_of_entries_that_never_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.results.damaged.PATIENCE_S", 0.2)
+    monkeypatch.setattr("profiler.results.store.PATIENCE_S", 0.2)
     head = saved(tmp_path, make(Made())).read_text().split('"cells"')[0]
     (tmp_path / "results.json").write_text(head + '"cells": [' + "[\n" * 300 + "1," * 300_000)
     results, problem = read_as_much(tmp_path)
@@ -134,7 +133,7 @@ def test_links_do_not_lead_out_when_written(tmp_path: Path) -> None:
         (run / name).symlink_to(canary)
     write_atomically(run / "tables.md", "text")
     file = ResultsFile(run, make(Made()))
-    file.put_all(make(Made()).cells[:1])
+    file.put(*make(Made()).cells[:1])
     file.close()
     assert canary.read_text() == "mine"
     assert read_results(run).cells

@@ -113,6 +113,38 @@ def test_a_small_file_that_unpacks_without_end_is_refused_in_a_sentence(tmp_path
             store.get(path)
 
 
+def test_a_trace_of_millions_of_tiny_events_is_refused_before_they_are_interpreted(tmp_path: Path) -> None:
+    """By the limit of events, not by that of time; meanwhile another trace is answered."""
+    tiny = b'{"ph":"X","name":"a","ts":1,"dur":1},' * 100_000
+    path = tmp_path / "tiny.pt.trace.json.gz"
+    begin = b'{"traceEvents":[{"ph":5},'  # interpreted, this would be the reason
+    path.write_bytes(gzip.compress(begin) + gzip.compress(tiny, 1) * 200 + gzip.compress(b"{}]}"))
+    assert path.stat().st_size > storing.SMALL_FILE  # 20 million events
+    store = TraceStore(tmp_path / "cache")
+    with ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(store.get, path)
+        assert len(store.get(write(tmp_path / "a.pt.trace.json", repeated(CALL, 3))).start) == 21
+        assert not refused.done()
+        with pytest.raises(TraceError, match="more than 10,000,000 events"):
+            refused.result(50)
+
+
+def test_what_is_too_large_is_found_without_interpreting_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_interpreting", None)
+    event = b'{"ph":"X","name":"' + b"a" * 1_000_000 + b'"},'
+    path = tmp_path / "bomb.pt.trace.json.gz"  # 1000 times as large when it is unpacked
+    path.write_bytes(gzip.compress(b"[") + gzip.compress(event) * 100 + gzip.compress(b"{}]"))
+    reading.check_size(path)
+    monkeypatch.setattr(reading, "MOST_EVENTS", 50)
+    with pytest.raises(TraceError, match="more than 50 events"):
+        reading.check_size(path)
+    monkeypatch.setattr(reading, "LARGEST", 30_000_000)
+    with pytest.raises(TraceError, match=r"larger than 0\.03 GB unpacked"):
+        reading.check_size(path)
+
+
 def test_too_many_events_or_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.pt.trace.json", repeated(CALL, 30))
     monkeypatch.setattr(reading, "MOST_EVENTS", 100)

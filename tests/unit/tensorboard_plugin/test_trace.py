@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from profiler.tensorboard_plugin.trace.columns import Columns, collect
+from profiler.tensorboard_plugin.trace.columns import Columns, collect, nest
 from profiler.tensorboard_plugin.trace.cut import ALL, cut, outline
 from profiler.tensorboard_plugin.trace.events import TraceError, read_events
 from profiler.tensorboard_plugin.trace.memory import memory_over_time
@@ -151,6 +153,19 @@ def test_spans_that_cross_do_not_share_a_row(folder: Path) -> None:
     """As on a device, where streams overlap."""
     crossing = columns_of(folder, [span("a", 0, 10), span("b", 5, 10), span("c", 12, 2), span("d", 20, 1)])
     assert [[one[0] for one in row] for row in spans(crossing)] == [["a", "d"], ["b"], ["c"]]
+
+
+def test_spans_that_all_cross_take_no_longer_than_others() -> None:
+    """Each ends after all before it: looking through all that are open would take the square of their number."""
+    start, track = np.arange(30_000) * 1.0, np.zeros(30_000, np.int32)
+    took = []
+    for duration in (0.5, 30_000.0):
+        before = time.process_time()
+        depths, own = nest(track, start, np.full(30_000, duration))
+        took.append(time.process_time() - before)
+    assert depths[-1] == 29_999
+    assert own[0] == 1
+    assert took[1] < 50 * took[0] + 0.1
 
 
 def test_where_spans_cross_time_belongs_to_the_one_that_began_last(folder: Path) -> None:
