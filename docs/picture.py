@@ -1,4 +1,4 @@
-"""The README's pictures of a run: docs/terminal.svg, what the terminal shows at its end, docs/rtf.svg, and its tables.
+"""The README's pictures of a run: docs/terminal.svg, what the terminal shows at its end, docs/rtfx.svg, and its tables.
 
 .venv/bin/python docs/picture.py [RUN]
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from profiler.report.closing import print_closing
-from profiler.report.plots import rtf
+from profiler.report.plots import rtfx
 from profiler.report.table import Table
 from profiler.report.tables import build_tables
 from profiler.results.runs import find_run
@@ -23,7 +23,7 @@ from profiler.results.store import read_results
 HERE = Path(__file__).resolve().parent
 WIDTH = 108
 IN_README = ("Real-time factor", "Latency of one call", "Peak memory of the process")
-PLOT = "![Real-time factor over the length of the audio](docs/rtf.svg)"
+PLOT = "![RTFx over the length of the audio](docs/rtfx.svg)"
 PLACE = re.compile(r"(<!-- the run: docs/picture.py puts tables here -->\n).*?(\n<!-- the run: end -->)", re.DOTALL)
 
 
@@ -38,9 +38,10 @@ def main() -> None:
     # The picture names fonts on the web; a reader's own monospaced one will do, and needs no connection.
     picture = re.sub(r"@font-face {.*?}\n", "", picture, flags=re.S).replace("Fira Code", "DejaVu Sans Mono")
     (HERE / "terminal.svg").write_text(picture, encoding="utf-8")
-    for file in rtf.draw(results, HERE):
-        if file.suffix == ".png":
-            file.unlink()
+    for plot in rtfx.draw(results, HERE):
+        for file in plot.files:
+            if file.suffix != ".svg":
+                file.unlink()
     _into_readme([table for table in built if table.title.startswith(IN_README)])
 
 

@@ -216,11 +216,25 @@ def run_recipe(
             display.close()
     problem = None
     try:
+        _look_at_gpu(results, execution.folder)
         (execution.folder / "recipe.yaml").write_text(execution.loaded.text, encoding="utf-8")
         write_views(results, execution.folder)
     except (OSError, StorageError) as error:
         problem = StorageError(f"The results are whole, but their views could not be written: {error}")
     return Outcome(execution.folder, results, interrupted, problem)
+
+
+def _look_at_gpu(results: Results, folder: Path) -> None:
+    """What the traces tell of the GPU stands in the results too."""
+    if (results.environment.device or "cpu") == "cpu":
+        return
+    from profiler.results.store import ResultsFile
+    from profiler.tensorboard_plugin.gpu_use import add_gpu_use
+
+    if add_gpu_use(results, folder):
+        file = ResultsFile(folder, results)
+        file.write()
+        file.close()
 
 
 @contextmanager

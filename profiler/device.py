@@ -1,23 +1,29 @@
-"""All that differs between CPU, CUDA and MPS, in one place: synchronising, device time, device peak memory.
+"""All that differs between devices, in one place: synchronising, device time, device memory. Through torch.accelerator,
+which speaks for CUDA, ROCm (which torch calls cuda), XPU, MTIA and MPS alike.
 
-There is no GPU on the machines where this is tested, so it is kept small: each method is one documented torch call.
+There is no GPU on the machines where this is tested, so it is kept small: each method is one or two documented torch
+calls, and tests run them against a stand-in that counts calls, time and bytes (tests/helpers/accelerator.py).
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from profiler.errors import UserError
 
-KINDS = ("cpu", "cuda", "mps")
+KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
+NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
 
 
 def check_device_name(name: str) -> str:
     """'cuda:1' -> 'cuda:1'; anything that is not a device raises UserError. Needs no torch."""
-    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
-        raise UserError(f"Unknown device `{name}`; expected one of {', '.join(KINDS)}, or cuda:N.")
+    if not re.fullmatch(r"cpu|mps|(cuda|xpu|mtia)(:\d+)?", name):
+        raise UserError(
+            f"Unknown device `{name}`; expected one of {', '.join(KINDS)}, or one with its number as cuda:1."
+        )
     return name
 
 
@@ -32,42 +38,45 @@ class Device:
         return self.name.split(":")[0]
 
     @property
+    def index(self) -> int:
+        return int(self.name.split(":")[1]) if ":" in self.name else 0
+
+    @property
     def can_fork(self) -> bool:
-        """A CUDA or MPS context cannot be forked."""
+        """The context of an accelerator cannot be forked."""
         return self.kind == "cpu"
 
     def require(self) -> None:
-        """Raise UserError when this machine, or this build of torch, has no such device."""
+        """Make it the current one. Raises UserError when this machine, or this build of torch, has no such device."""
         import torch
 
-        if self.kind == "cuda":
-            index = int(self.name.split(":")[1]) if ":" in self.name else 0
-            if not torch.cuda.is_available():
-                raise UserError(
-                    "CUDA was asked for, but torch sees no CUDA device here "
-                    f"(torch {torch.__version__}). Use --device cpu, or install a CUDA build of torch."
-                )
-            if index >= torch.cuda.device_count():
-                raise UserError(f"There is no {self.name}; torch sees {torch.cuda.device_count()} CUDA device(s).")
-        if self.kind == "mps" and not torch.backends.mps.is_available():
-            raise UserError("MPS was asked for, but torch sees no Apple GPU here. Use --device cpu.")
+        if self.kind == "cpu":
+            return
+        there = torch.accelerator.current_accelerator(check_available=True)
+        if there is None or there.type != self.kind:
+            sees = "no accelerator" if there is None else f"one of the kind {there.type}"
+            raise UserError(
+                f"{self.name} was asked for, but torch sees {sees} here (torch {torch.__version__}). Use --device "
+                f"{there.type if there is not None else 'cpu'}, or install a build of torch for {self.kind}."
+            )
+        if self.index >= torch.accelerator.device_count():
+            raise UserError(f"There is no {self.name}; torch sees {torch.accelerator.device_count()} device(s).")
+        torch.accelerator.set_device_index(self.index)  # events are recorded on streams of the current one
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given."""
         import torch
 
-        if self.kind == "cuda":
-            torch.cuda.synchronize(self.name)
-        elif self.kind == "mps":
-            torch.mps.synchronize()
+        if self.kind != "cpu":
+            torch.accelerator.synchronize(self.name)
 
     def event(self) -> Any:
         """A recorded point on the device's own clock, or None where it has none of its own."""
         import torch
 
-        if self.kind != "cuda":
+        if self.kind in NO_CLOCK:
             return None
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.Event(device=self.name, enable_timing=True)
         event.record()
         return event
 
@@ -75,20 +84,59 @@ class Device:
         """Device time between two events; only after a synchronise."""
         return start.elapsed_time(end) / 1000.0 if start is not None else None
 
-    def reset_peak(self) -> None:
-        import torch
+    def start_clean(self) -> None:
+        """Before a cell: what an earlier one in this process left is given back, so that neither its peak nor what its
+        allocator kept is counted for this one."""
+        if self.kind != "cpu":
+            gc.collect()
+            self.synchronize()
+            self._of_torch("empty_cache")()
+            self.reset_peak()
 
-        if self.kind == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.name)
+    def reset_peak(self) -> None:
+        if self.kind not in NO_CLOCK:
+            self._of_torch("reset_peak_memory_stats")(self.name)
 
     def peak_bytes(self) -> int | None:
-        """Peak allocation on the device, weights included; None on a CPU, and on MPS, which keeps no peak."""
+        """Peak allocation on the device, weights included; None where torch keeps no peak."""
+        return None if self.kind in NO_CLOCK else int(self._of_torch("max_memory_allocated")(self.name))
+
+    def peak_reserved_bytes(self) -> int | None:
+        """The most that torch's allocator took from the device; what another process could not have."""
+        return None if self.kind in NO_CLOCK else int(self._of_torch("max_memory_reserved")(self.name))
+
+    def free_and_total_bytes(self) -> tuple[int, int] | None:
         import torch
 
-        return torch.cuda.max_memory_allocated(self.name) if self.kind == "cuda" else None
+        if self.kind in NO_CLOCK:
+            return None
+        of_all = getattr(torch.accelerator, "get_memory_info", None)
+        free, total = of_all(self.name) if of_all else getattr(torch, self.kind).mem_get_info(self.name)
+        return int(free), int(total)
+
+    def _of_torch(self, name: str) -> Any:
+        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before."""
+        import torch
+
+        return getattr(torch.accelerator, name, None) or getattr(getattr(torch, self.kind), name)
+
+    def flags(self) -> dict[str, str]:
+        """Settings of torch that decide how fast and how exact the same model is on this device; none of a CPU."""
+        import torch
+
+        if self.kind == "cpu":
+            return {}
+        found: dict[str, Any] = {"float32_matmul_precision": torch.get_float32_matmul_precision()}
+        if self.kind == "cuda":
+            cudnn = torch.backends.cudnn
+            found |= {"cuda": torch.version.cuda or torch.version.hip, "cudnn": cudnn.version()}
+            found |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
+            found |= {"cudnn.allow_tf32": cudnn.allow_tf32}
+        return {name: str(value) for name, value in found.items()}
 
     def activities(self) -> list[Any]:
         """What torch.profiler shall record."""
         from torch.profiler import ProfilerActivity
 
-        return [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if self.kind == "cuda" else [])
+        own = getattr(ProfilerActivity, self.kind.upper(), None)
+        return [ProfilerActivity.CPU] + ([own] if own is not None and self.kind != "cpu" else [])

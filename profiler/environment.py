@@ -169,15 +169,29 @@ def _throttle_files(system: Path) -> list[Path]:
     return list((system / "devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count"))
 
 
+# Fields of a Gpu, and what nvidia-smi calls them.
+GPU_STATE = {
+    "clock": "clocks.sm",
+    "highest_clock": "clocks.max.sm",
+    "power_limit": "power.limit",
+    "temperature": "temperature.gpu",
+    "throttle_reasons": "clocks_throttle_reasons.active",
+    "mig": "mig.mode.current",
+}
+
+
 def read_gpus() -> list[Gpu]:
-    """NVIDIA GPUs, their driver and who else uses them, as nvidia-smi tells."""
+    """NVIDIA GPUs, their driver, their state and who else uses them, as nvidia-smi tells."""
     gpus = [
         Gpu(**dict(zip(("name", "driver", "memory", "uuid"), row, strict=False)))
         for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
     ]
     processes = nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
+    states = {row[0]: row[1:] for row in nvidia_smi(f"--query-gpu=gpu_uuid,{','.join(GPU_STATE.values())}") if row}
     for gpu in gpus:
         gpu.processes = sum(1 for row in processes if row and row[0] == gpu.uuid)
+        for field, value in zip(GPU_STATE, states.get(gpu.uuid or "", []), strict=False):
+            setattr(gpu, field, value)
     return gpus
 
 

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="exit with 4 where a cell is unclear")
     parser.add_argument("--trust", action="store_true", help="allow code that the recipes name")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu, mps, or cuda:N (default: cpu)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
     add_logdir(parser)
     parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of --output, else terminal")

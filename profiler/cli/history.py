@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="one variant only")
     parser.add_argument("--by", choices=("date", "commit"), default="date", help="one point per run, or per commit")
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="where the plot goes, .png and .svg (default: in the log folder)"
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="where the plot goes, .png, .svg and .pdf (default: in the log folder)",
     )
     add_json(parser, "the series")
 
@@ -81,7 +84,7 @@ def _draw(arguments: argparse.Namespace, series: list[Series], asked: HistoryQue
     path = arguments.output or arguments.logdir / f"history-{name}-{asked.metric.key}"
     stamp = arguments.logdir / f".{path.name}.json"
     made_from = digest(title, asked.by, repr(series))
-    png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
+    files = [path.with_suffix(suffix) for suffix in (".png", ".svg", ".pdf")]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if arguments.output or not is_up_to_date(stamp, made_from):  # no stamp in a folder that is not ours
@@ -89,9 +92,9 @@ def _draw(arguments: argparse.Namespace, series: list[Series], asked: HistoryQue
 
             draw_history(series, asked, title, path)
             if not arguments.output:
-                write_stamp(stamp, made_from, [png, svg])
+                write_stamp(stamp, made_from, files)
     except OSError as error:
         raise UserError(
             f"Cannot write the plot {path}: {error.strerror}. Choose another place with --output."
         ) from None
-    print(f"Plot: {png} and {svg.name}", file=sys.stderr if arguments.json else sys.stdout)
+    print(f"Plot: {files[0]}, {files[1].name} and {files[2].name}", file=sys.stderr if arguments.json else sys.stdout)

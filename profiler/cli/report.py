@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--normalise", choices=NORMALISATIONS, help="of both texts, with --rescore (default: as in the run)"
     )
     parser.add_argument("--memory", metavar="SIZE", help="say what would fit in so much memory, such as '8 GB'")
+    parser.add_argument("--titles", action="store_true", help="write into each plot what it shows, for slides")
     parser.add_argument(
         "--output",
         metavar="FOLDER",
@@ -119,7 +120,7 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
         output.mkdir(parents=True, exist_ok=True)
         if is_archive(Path(arguments.run)):
             shutil.copytree(folder, output, dirs_exist_ok=True)
-        write_views(results, output)
+        write_views(results, output, arguments.titles)
     except (OSError, StorageError) as error:
         reason = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
         print(

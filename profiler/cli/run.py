@@ -21,7 +21,7 @@ from profiler.shipped import recipe_path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser)
     add_logdir(parser)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu, mps, or cuda:N (default: cpu)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
     parser.add_argument("--resume", metavar="RUN", help="measure what a run of the recipe lacks, such as latest")
     add_json(parser, "the results")

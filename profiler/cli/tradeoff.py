@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"Cannot write plots in {folder}: {error.strerror}. Choose another one with --out.") from None
     if drawn:
-        print("\nPlots: " + ", ".join(str(path) for path in drawn if path.suffix == ".png"))
+        print("\nPlots: " + ", ".join(str(plot.files[0]) for plot in drawn))
     else:
         print("\nNo plot: fewer than two variants have both figures.", file=sys.stderr)
     return 0

@@ -58,7 +58,10 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
     for mine, theirs in variants:
         name = mine if mine == theirs else f"{mine} and {theirs}"
         found += _unequal("threads", [(name, first.threads(mine), second.threads(theirs))])
-        found += _unequal("weights", _models(name, first.model(mine), second.model(theirs)))
+        left, right = first.model(mine), second.model(theirs)
+        found += _unequal("weights", _models(name, left, right))
+        if left is not None and right is not None:
+            found += _unequal("machine", unequal_keys(left.flags, right.flags))
     if first is second:
         return found
     found += _unequal("recipe", unequal_keys(_with_defaults(first), _with_defaults(second)))

@@ -343,6 +343,9 @@ def _gpu(name: str, gpu: Gpu, state: Sequence[str]) -> Check:
     if persistence != "Enabled":
         problems.append("persistence mode is off")
         advice.append("Switch it on: `sudo nvidia-smi -pm 1`.")
+    if gpu.mig == "Enabled":
+        problems.append("it is cut into parts that share its memory bandwidth and power (MIG)")
+        advice.append("Measure on a whole one, or say which part the figures are of.")
     clocks = f"{gpu.name}, {clock} of {highest} now"
     if problems:
         return Check(name, "warn", f"{clocks}: {', '.join(problems)}", " ".join(advice))

@@ -131,6 +131,7 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     conversion: Conversion | None
     training: TrainingSetup | None
     versions: dict[str, str]
+    flags: dict[str, str]
     notes: list[str]
 
 

@@ -142,6 +142,7 @@ class Worker:
             conversion=conversion,
             training=describe(self.step) if self.step else None,
             versions=versions(),
+            flags=device.flags(),
             notes=self.model.notes,
         )
 
@@ -177,14 +178,15 @@ class Worker:
 
     def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
         """With a training step the passes call that, in place of the model."""
-        step = self.step
+        step, device = self.step, Device(job.device)
+        device.start_clean()
         batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
         work = Work(
             model=model,
             step=step,
             inputs=[step.prepare(batch, job.seed) if step else model.prepare(batch) for batch in batches],
             seconds_of_audio=batches[0].seconds_of_audio,
-            device=Device(job.device),
+            device=device,
             size=job.size,
             seed=job.seed,
             trace=job.trace,

@@ -12,6 +12,7 @@ from profiler.comparison.judge import SLOW_CALLS
 from profiler.comparison.result import CellComparison, Comparison, Ratio, RunComparison, RunName, Speed, Verdict
 from profiler.conditions.differences import Difference
 from profiler.metrics import LATENCY, METRICS, Change
+from profiler.report.opening import Tile
 from profiler.report.table import Table
 from profiler.results.statistics import relative_half_width
 from profiler.results.types import Results
@@ -364,8 +365,12 @@ def _run(comparison: Comparison, other: RunComparison) -> dict[str, Any]:
     table = speed_table(other, other.cells)
     reach = _reach(other)
     tables = [other_metrics_table(other, other.cells), variants_table(other)]
+    called = [(verdict, len(other.called(verdict))) for verdict in WORDS]
+    mean = ratio_text(other.geometric_mean)
+    tiles = [Tile(verdict.capitalize(), str(count), kind=verdict) for verdict, count in called if count]
     return {
         "name": runs_text(comparison, other),
+        "tiles": [*tiles, *([Tile("Geometric mean of the ratios", mean)] if other.geometric_mean.ratio else [])],
         "headline": headline,
         "lines": lines + [text for text in (floor_text(other), *incomplete_text(other)) if text],
         "speed": table,
@@ -390,4 +395,5 @@ def _bar(cell: CellComparison, reach: float) -> dict[str, Any]:
         return {"shown": False, "verdict": verdict}
     places = [MIDDLE + HALF * max(-1.0, min(1.0, log(value) / log(reach))) for value in (speed.ratio, *speed.ci)]
     at, low, high = (f"{place:.1f}" for place in places)
-    return {"shown": True, "verdict": verdict, "at": at, "low": low, "high": high}
+    tip = f"{_cell_name(cell, True)}: {ratio_text(speed)}, {speed.verdict}"
+    return {"shown": True, "verdict": verdict, "at": at, "low": low, "high": high, "tip": tip}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from profiler import __version__
+from profiler.metrics import RTF
+from profiler.report import opening
 from profiler.report.facts import environment_facts, method, name_of, recipe_name
 from profiler.report.markdown import how_measured
 from profiler.report.plots.inline import inline_svg
-from profiler.report.summary import counts, summary
+from profiler.report.plots.style import Caption, Plot
+from profiler.report.summary import summary
 from profiler.report.table import Table
 from profiler.report.tables import build_tables, remarks_on
 from profiler.results.metric import UNSTABLE_MARK
@@ -29,22 +33,28 @@ FILE = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(results: Results, plots: Mapping[Path, str], problems: Iterable[str] = ()) -> str:
-    """The page. `plots`: files without suffix, and what each shows; `problems`: what a reader is told first."""
-    weights = dict.fromkeys(model.weights for model in results.models if model.weights)
-    verdicts = remarks_on(results.cells)
+def render(results: Results, plots: Mapping[Plot, str], problems: Iterable[str] = ()) -> str:
+    """The page. `plots`: each with what it shows; `problems`: what a reader is told first."""
+    sources = list(dict.fromkeys(model.source for model in results.models))
+    failed = {cell.key for cell in results.cells if cell.status == "failed"}
+    several = len(results.variants) > 1
     return page(
         "report.html",
         results=results,
-        name=name_of(results, results.variants) if results.variants else recipe_name(results),
+        name=sources[0] if len(sources) == 1 else f"{len(sources)} models" if sources else recipe_name(results),
         recipe=recipe_name(results),
-        weights=list(weights),
+        weights=list(dict.fromkeys(model.weights for model in results.models if model.weights)),
         problems=list(problems),
-        summary=summary(results),
-        counts=counts(results),
-        verdicts=verdicts,
-        plots=[Markup(inline_svg(path.with_suffix(".svg"), shows)) for path, shows in plots.items()],
-        tables=_tables(results, verdicts),
+        tiles=opening.tiles(results),
+        summary=summary(results, named=False),
+        answer=opening.answer(results),
+        cards=opening.cards(results),
+        failures=opening.failures(results),
+        matrix=opening.matrix(results),
+        parts_of=opening.parts(results),
+        reasons=remarks_on([cell for cell in results.cells if cell.key not in failed], several),
+        plots=[(plot, Markup(inline_svg(plot, shows)), _said(plot, results)) for plot, shows in plots.items()],
+        tables=_tables(results),
         environment=environment_facts(results),
         packages=results.environment.packages,
         method=method(results),
@@ -53,20 +63,41 @@ def render(results: Results, plots: Mapping[Path, str], problems: Iterable[str] 
     )
 
 
-def write(results: Results, folder: Path, plots: Mapping[Path, str]) -> Path:
+def write(results: Results, folder: Path, plots: Mapping[Plot, str]) -> Path:
     write_atomically(folder / FILE, render(results, plots))
     return folder / FILE
 
 
-def _tables(results: Results, told: list[str]) -> list[Table]:
-    """Without the remarks that stand below the verdicts already."""
+def _tables(results: Results) -> list[Table]:
+    """Without what the page says above them already: RTF of one variant, names of the model, remarks on cells."""
     tables = build_tables(results) if results.cells or results.datasets else []
-    return [replace(table, remarks=[line for line in table.remarks if line not in told]) for table in tables]
+    if len(results.variants) == 1:
+        tables = [table for table in tables if not table.title.startswith(RTF.heading)]
+    told = remarks_on(results.cells)
+    return [
+        Table(_unnamed(table.title, results), table.header, table.rows, [x for x in table.remarks if x not in told])
+        for table in tables
+    ]
+
+
+def _unnamed(text: str, results: Results) -> str:
+    """A title or a caption without the name of the model, which the page has at its top, unless there are several."""
+    sources, name = {model.source for model in results.models}, name_of(results, results.variants)
+    text = text.removesuffix(f" - {name}").removeprefix(f"{name}; ").removeprefix(name)
+    return text.replace(f"{next(iter(sources))}, ", "") if len(sources) == 1 else text
+
+
+def _said(plot: Plot, results: Results) -> str:
+    """The caption below a plot."""
+    return Caption(plot.caption.title, _unnamed(plot.caption.note, results)).text + "."
 
 
 def page(template: str, **values: Any) -> str:
-    """A page of the templates beside this file. All that is put in is escaped."""
-    return _templates().get_template(template).render(version=__version__, **values)
+    """A page of the templates beside this file. All that is put in is escaped; no script runs but the page's own."""
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    values |= {"script": Markup(script), "allowed": Markup(allowed), "version": __version__}
+    return _templates().get_template(template).render(values)
 
 
 @cache
@@ -78,13 +109,21 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"code": _code, "kind": _kind, "grouped": _grouped}
+    templates.filters |= {"code": _code, "kind": _kind, "figure": _figure, "grouped": _grouped}
     return templates
 
 
 def _code(text: str) -> Markup:
     """`word` between backticks is code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _figure(text: str) -> Markup:
+    """An unstable figure, whose mark leads to the reasons."""
+    number, mark, width = text.partition(f" {UNSTABLE_MARK}")
+    width, space, more = width.partition(" ")
+    link = Markup(' <a class="why" href="#unstable">{}{}</a>{}{}').format(UNSTABLE_MARK, width, space, more)
+    return _code(number) + link if mark else _code(text)
 
 
 def _kind(text: str) -> Markup:

@@ -14,12 +14,12 @@ from profiler.units import many, significant
 MOST_VARIANTS = 4
 
 
-def summary(results: Results) -> str:
-    """What a reader should know who reads no further."""
+def summary(results: Results, named: bool = True) -> str:
+    """What a reader should know who reads no further. `named`: with the model and the machine."""
     measured = [cell for cell in results.cells if cell.rtf is not None]
-    said = subject(results)
+    said = f"{subject(results)}: " if named else ""
     if not measured:
-        return f"{said}: no figure.{_without_figures(results)}".strip()
+        return f"{said or 'There is '}no figure.{_without_figures(results)}".strip()
     first = [cell for cell in measured if cell.variant == measured[0].variant]
     several = len({cell.variant for cell in measured}) > 1
     whose = f"{first[0].variant} is " if several else ""
@@ -28,7 +28,9 @@ def summary(results: Results) -> str:
     if several:
         sentences += _against_baselines(results)
     sentences += _errors(results)
-    return f"{said}: {'. '.join(sentences)}. {_sure(measured)}{_without_figures(results)}".strip()
+    if not named and not several:
+        sentences[0] = sentences[0][0].upper() + sentences[0][1:]
+    return f"{said}{'. '.join(sentences)}. {_sure(measured)}{_without_figures(results)}".strip()
 
 
 def answer(results: Results) -> str:

@@ -14,6 +14,7 @@ from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
 from profiler.report.facts import name_of as _name
+from profiler.report.gpu import gpu_table
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
@@ -48,6 +49,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
         f"What a call costs over its length, in {LATENCY.shown.name}": cost_of_length,
         "What fits in memory": lambda title, cells: capacity_table(title, results, cells, memory),
         "Where the time goes": label_table,
+        "What the GPU does": gpu_table,
         **{each.table: partial(_pass_table, each) for each in PASSES.values() if each.table},
         "GMAC per second of audio, by component": component_operations_table,
     }
@@ -129,9 +131,9 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
     return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
 
 
-def remarks_on(cells: list[CellResult]) -> list[str]:
+def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str]:
     """Lines for cells of one variant, or of several, which are then named."""
-    several = len({cell.variant for cell in cells}) > 1
+    several = len({cell.variant for cell in cells}) > 1 if several is None else several
     remarks = []
     measured = [cell for cell in cells if cell.verdict is not None]
     if any(cell.verdict == "unstable" for cell in measured):

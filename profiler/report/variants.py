@@ -3,11 +3,15 @@ what each one changed."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
+from statistics import geometric_mean
+
 from profiler.metrics import PARAMETERS, SIZE
 from profiler.report.table import ABSENT, Table, transposed
 from profiler.results.metric import Metric
-from profiler.results.types import ModelResult, OutputDifference, Parameters, Results, Size
-from profiler.units import KB, place_text, significant
+from profiler.results.types import CellResult, ModelResult, OutputDifference, Parameters, Results, Size
+from profiler.units import KB, many, place_text, significant
 
 MOST_COLUMNS = 4
 SHOWN_SHARED = 8
@@ -44,20 +48,67 @@ def baselines_text(results: Results) -> str:
 
 
 def _ratio(first: float | None, here: float | None) -> str:
-    return f" (x{significant(here / first, 2)})" if first and here is not None else ""
+    return f" ({ratio_text(here / first)})" if first and here is not None else ""
 
 
 def ratios(results: Results, variant: str, metric: Metric) -> list[float]:
     """Of each cell that both the variant and its baseline were timed in and have the figure for."""
+    return [ratio.value for ratio in cell_ratios(results, variant, metric)]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A figure over that of the baseline, with the 95 % CI that follows from those of both."""
+
+    value: float
+    half: float = 0.0  # of the logarithm's CI; 0 where a figure has none
+    unstable: bool = False
+    tip: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.value / math.exp(self.half), self.value * math.exp(self.half)
+
+
+def cell_ratios(results: Results, variant: str, metric: Metric) -> list[Ratio]:
     found, base = [], results.baseline(variant)
     firsts = {cell.key[1:]: cell for cell in results.cells if cell.variant == base}
     for cell in results.cells:
         first = firsts.get(cell.key[1:])
         if cell.variant == variant and cell.latency_s and first and first.latency_s:
             before, after = metric.value(results, first.variant, first), metric.value(results, variant, cell)
-            if before and after:
-                found.append(after / before)
+            if before and after and before * after > 0:
+                found.append(_cell_ratio(metric, (first, before), (cell, after)))
     return found
+
+
+def _cell_ratio(metric: Metric, first: tuple[CellResult, float], second: tuple[CellResult, float]) -> Ratio:
+    ends = [metric.ci95(cell) if metric.ci95 else None for cell, _ in (first, second)]
+    halves = [math.log(high / low) / 2 for low, high in filter(None, ends) if 0 < low <= high]
+    value = second[1] / first[1]
+    texts = " over ".join(metric.text(figure) for _, figure in (second, first))
+    tip = f"{second[0].variant}, {second[0].place}: {metric.short} {ratio_text(value)} ({texts})"
+    unstable = any(cell.verdict == "unstable" for cell, _ in (first, second)) and metric.ci95 is not None
+    return Ratio(value, math.hypot(*halves), unstable, tip)
+
+
+def mean_ratio(results: Results, variant: str, metric: Metric) -> Ratio | None:
+    """The geometric mean over cells; None where no cell has both figures."""
+    found = cell_ratios(results, variant, metric)
+    if not found:
+        return None
+    value = geometric_mean(ratio.value for ratio in found)
+    half = math.hypot(*(ratio.half for ratio in found)) / len(found)
+    mean = Ratio(value, half, any(ratio.unstable for ratio in found))
+    text = f"{variant}: {metric.short} {ratio_text(value)}"
+    if half:
+        text += ", 95 % CI {} to {}".format(*(ratio_text(end) for end in mean.ends))
+    return replace(mean, tip=f"{text}, over {many(len(found), 'cell')}")
+
+
+def ratio_text(ratio: float) -> str:
+    """0.456 -> 'x0.46'."""
+    return f"x{significant(ratio, 2)}"
 
 
 def changes_table(title: str, results: Results) -> Table | None:

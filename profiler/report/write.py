@@ -10,22 +10,21 @@ from profiler.results.types import Results
 STAMP = ".views.json"
 
 
-def write_views(results: Results, folder: Path) -> None:
-    """Write every view beside the results, unless all are there and up to date."""
-    made_from, stamp = digest(results.model_dump_json()), folder / STAMP
+def write_views(results: Results, folder: Path, titles: bool = False) -> None:
+    """Write every view beside the results, unless all are there and up to date. `titles`: in the plots."""
+    made_from, stamp = digest(results.model_dump_json(), str(titles)), folder / STAMP
     if is_up_to_date(stamp, made_from):
         return
     from profiler.report import event_file
 
-    write_stamp(stamp, made_from, [*write_pages(results, folder), event_file.write(results, folder)])
+    write_stamp(stamp, made_from, [*write_pages(results, folder, titles), event_file.write(results, folder)])
 
 
-def write_pages(results: Results, folder: Path) -> list[Path]:
+def write_pages(results: Results, folder: Path, titles: bool = False) -> list[Path]:
     """Those for people: all but TensorBoard's."""
     from profiler.report import html, markdown, rows
     from profiler.report.plots import draw_plots
 
     texts = [markdown.write(results, folder), rows.write(results, folder)]
-    plots = draw_plots(results, folder)
-    drawn = [path.with_suffix(suffix) for path in plots for suffix in (".png", ".svg")]
-    return [*texts, *drawn, html.write(results, folder, plots)]
+    plots = draw_plots(results, folder, titles)
+    return [*texts, *(file for plot in plots for file in plot.files), html.write(results, folder, plots)]

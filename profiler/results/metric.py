@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.results.types import CellResult, Results
-from profiler.units import UNITS, Unit
+from profiler.units import UNITS, Unit, many
 
 UNSTABLE_MARK = "~"
 HIGHER = {"better": "higher", "time": True}  # of a speed
@@ -83,6 +83,15 @@ class Metric:
     def cell_text(self, cell: CellResult) -> str:
         """The same with the unit: '330 ms ~12%'."""
         return self._in_place(cell, self.text)
+
+    def cell_tip(self, cell: CellResult) -> str:
+        """What a figure says when it is pointed at: 'RTF 0.123, 95 % CI 0.119 to 0.127, 12 rounds, stable'."""
+        parts = [f"{self.short} {self.text(self.in_cell(cell))}"]
+        if self.ci95 and cell.latency_s:
+            ends = self.ci95(cell)
+            parts.append(f"95 % CI {self.number(ends[0])} to {self.text(ends[1])}" if ends else "no 95 % CI")
+            parts += [many(len(cell.latency_s.rounds), "round"), cell.verdict or ""]
+        return ", ".join(filter(None, parts))
 
     def _in_place(self, cell: CellResult, write: Callable[[float, float | None], str]) -> str:
         value, half = self.in_cell(cell), self.half_width(cell)

@@ -188,6 +188,7 @@ class ModelResult(Record):
     operations: ModelOperations = Field(default_factory=ModelOperations)
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
+    flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
     notes: list[str] = Field(default_factory=list)
 
 
@@ -237,6 +238,7 @@ class PeakMemory(Record):
     process: int | None = None
     above_baseline: int | None = None
     device: int | None = None
+    device_reserved: int | None = None  # what torch's allocator took from the device
 
 
 class ChunkLatency(Record):
@@ -441,6 +443,27 @@ class Breakdown(Record):
     notes: list[str] = Field(default_factory=list)
 
 
+class KernelTime(Record):
+    """One kernel in a trace."""
+
+    name: str  # shortened
+    calls: int
+    total_s: float
+    share: float  # of the time of all kernels
+
+
+class GpuUse(Record):
+    """What the GPU did in the trace of a cell: shares of a call under the profiler, synchronisation included."""
+
+    utilisation: float | None = None  # a kernel runs
+    idle: float  # no kernel, copy or fill
+    copying: float  # a copy, and no kernel
+    launch_bound: bool
+    copies_s: float  # of all copies in the trace, hidden behind kernels or not
+    kernels: list[KernelTime] = Field(default_factory=list)  # the first few, most time first
+    advice: list[str] = Field(default_factory=list)
+
+
 class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
@@ -469,6 +492,7 @@ class CellResult(Record):
     breakdown: Breakdown | None = None
     breakdown_reason: str | None = None
     trace: InnerPath | None = None
+    gpu: GpuUse | None = None  # where there is a trace, made on a GPU
     trace_reason: str | None = None
     figures: dict[str, dict[str, float]] = Field(default_factory=dict)  # of further passes, by name
     figures_reasons: dict[str, str] = Field(default_factory=dict)  # why a further pass has none
@@ -696,6 +720,12 @@ class Gpu(Record):
     memory: str | None = None
     uuid: str | None = None
     processes: int = 0  # of others
+    clock: str | None = None  # of its SMs, at the start of the run
+    highest_clock: str | None = None
+    power_limit: str | None = None
+    temperature: str | None = None
+    throttle_reasons: str | None = None  # bits, as nvidia-smi gives them
+    mig: str | None = None  # whether it is cut into several
 
 
 class Commit(Record):

@@ -1,7 +1,8 @@
 """The log folder: which runs are in it, and the only way from a name that a browser sends to a file.
 
 Runs are found by looking at folders alone, so that thousands are listed at once; what is in them is read when one is
-opened. No name leads out of the folder, through `..` or through a link.
+opened. A trace that is not named like one is known by how it begins. No name leads out of the folder, through `..` or
+through a link.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from typing import Literal
 
 from profiler.errors import UserError
 from profiler.results.types import FILE
+from profiler.tensorboard_plugin.kept import Stamp
+from profiler.tensorboard_plugin.trace.events import looks_like_trace
 
 DEEPEST = 5  # folders below the log folder; a cell's traces are at 4
 MOST_FOLDERS = 50_000  # of a log folder that is something else, such as a home
 FRESH_S = 2.0  # a listing is asked for by every reload of every open page
 ANY_S = 20.0
 TRACES = (".pt.trace.json", ".pt.trace.json.gz")
+MOST_LOOKED_INTO = 1000  # files of other names for one listing; those that were looked into before do not count
+MOST_KNOWN = 100_000
 
 
 class NotFound(UserError):
@@ -54,6 +59,8 @@ class LogFolder:
         self.root = Path(root).resolve()
         self._listed: tuple[float, list[Entry]] | None = None
         self._any: tuple[float, bool] | None = None
+        self._known: dict[str, tuple[Stamp, bool]] = {}  # files of other names: whether they are traces
+        self._may_look = MOST_LOOKED_INTO
 
     def runs(self) -> list[Entry]:
         """All runs, the one that began last first."""
@@ -91,7 +98,8 @@ class LogFolder:
         try:
             inner = self.inside(str(folder.relative_to(self.root)), *below)
             with os.scandir(inner) as entries:
-                return sorted(entry.name for entry in entries if _is_trace(entry) and self._is_inside(entry))
+                self._may_look = MOST_LOOKED_INTO
+                return sorted(entry.name for entry in entries if self._is_trace(entry))
         except (NotFound, OSError):
             return []
 
@@ -105,6 +113,30 @@ class LogFolder:
             raise NotFound(f"{'/'.join(names)!r} is not in the log folder, so it is not shown.")
         return path
 
+    def is_trace(self, path: Path) -> bool:
+        """Of a file that `file` gave."""
+        if path.name.endswith(TRACES):
+            return True
+        found = path.stat()
+        now = found.st_mtime_ns, found.st_size, found.st_ino
+        known = self._known.get(str(path))
+        if known is not None and known[0] == now:
+            return known[1]
+        if self._may_look <= 0:
+            return False
+        self._may_look -= 1
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[str(path)] = (now, looks_like_trace(path))
+        return self._known[str(path)][1]
+
+    def _is_trace(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            regular = _can_be_asked_for(entry.name) and stat.S_ISREG(entry.stat().st_mode)
+            return regular and self._is_inside(entry) and self.is_trace(Path(entry.path))
+        except OSError:  # a link to nothing, or gone
+            return False
+
     def _is_inside(self, entry: os.DirEntry[str]) -> bool:
         """Of a folder that is inside itself: only a link can lead out of it."""
         try:
@@ -114,6 +146,7 @@ class LogFolder:
 
     def _find(self) -> Iterator[Entry]:
         """Breadth first: what is in a run is the run's. Links to folders are not followed."""
+        self._may_look = MOST_LOOKED_INTO
         waiting = deque([(self.root, 0)])
         looked = 0
         while waiting and looked < MOST_FOLDERS:
@@ -129,7 +162,7 @@ class LogFolder:
             if results is not None and self._is_inside(results):
                 yield Entry(name, "run", results.stat().st_mtime)
                 continue
-            traces = [entry for entry in inner if _is_trace(entry) and self._is_inside(entry)]
+            traces = [entry for entry in inner if self._is_trace(entry)]
             if traces:
                 yield Entry(name, "traces", max(entry.stat().st_mtime for entry in traces))
             if depth < DEEPEST:
@@ -140,10 +173,3 @@ class LogFolder:
 def _can_be_asked_for(name: str) -> bool:
     """Hidden folders are not runs, and a name that is no text cannot stand in an address."""
     return not name.startswith(".") and name.isprintable()
-
-
-def _is_trace(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.name.endswith(TRACES) and _can_be_asked_for(entry.name) and stat.S_ISREG(entry.stat().st_mode)
-    except OSError:  # a link to nothing
-        return False

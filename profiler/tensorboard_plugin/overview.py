@@ -51,7 +51,7 @@ def overview(results: Results) -> dict[str, Any]:
     run, environment = results.run, results.environment
     return {
         "run": run.model_dump(include={"id", "recipe", "command", "started", "finished", "status", "notes"}),
-        "machine": environment.model_dump(include={"host", "cpu", "threads", "os", "gpu"}),
+        "machine": environment.model_dump(include={"host", "cpu", "threads", "os", "gpu", "device"}),
         "grids": [
             {"key": each.key, "title": each.heading, "timed": each.ci95 is not None} for each in grids_of(results.cells)
         ],

@@ -22,11 +22,11 @@ from profiler.errors import UserError
 from profiler.results.store import read_as_much
 from profiler.results.types import FILE, CellResult, Results
 from profiler.tensorboard_plugin import side_by_side
-from profiler.tensorboard_plugin.folder import TRACES, LogFolder, NotFound
+from profiler.tensorboard_plugin.folder import LogFolder, NotFound
 from profiler.tensorboard_plugin.kept import Kept, stamp
 from profiler.tensorboard_plugin.overview import all_tables, head, overview
 from profiler.tensorboard_plugin.tables import BYS, cell_table, table_of_trace
-from profiler.tensorboard_plugin.trace import cut, memory, search
+from profiler.tensorboard_plugin.trace import cut, gpu, memory, search
 from profiler.tensorboard_plugin.trace.columns import Columns
 from profiler.tensorboard_plugin.trace.store import TraceStore
 
@@ -35,6 +35,11 @@ RUNS_KEPT = 20
 HEADS_KEPT = 500  # runs whose date, model and status stand in the list: of older ones the name
 NO_FOLDER = "TensorBoard was started without --logdir; start it with the folder that holds the runs."
 
+KERNELS = (
+    "Times are those of the device. Occupancy: estimated by the profiler, mean over calls weighted with their time. "
+    "Tensor cores: by the kernel's name. Operator: what launched the longest call. Names are shortened; the whole name "
+    "is shown on hover."
+)
 OTHER_FORM = "The files of this run are not in the form that was expected ({}); another version may have written them."
 
 
@@ -105,6 +110,8 @@ class SpeechProfilePlugin(TBPlugin):
             "/trace/find": self._find,
             "/trace/at": lambda given: search.at(self._trace(given), given.whole("row"), given.number("time")),
             "/trace/window": lambda given: search.in_window(self._trace(given), *_window(given)),
+            "/gpu": lambda given: {"overview": gpu.overview(self._trace(given))},
+            "/kernels": self._kernels,
             "/memory": lambda given: memory.memory_over_time(
                 self._trace(given), *_window(given), given.whole("width", 1000)
             ),
@@ -224,16 +231,20 @@ class SpeechProfilePlugin(TBPlugin):
         return {"rows": rows, "remarks": remarks, "noise": noise}
 
     def _trace_file(self, given: Arguments) -> Path:
-        name = given["trace"]
-        if not name.endswith(TRACES):
-            raise NotFound(f"{name!r} is not the name of a trace.")
-        return self._logs().file(self._logs().run(given["run"]), name)
+        path = self._logs().file(self._logs().run(given["run"]), given["trace"])
+        if not self._logs().is_trace(path):
+            raise NotFound(f"{given['trace']!r} is not a trace.")
+        return path
 
     def _trace(self, given: Arguments) -> Columns:
         return self._traces.get(self._trace_file(given), given.wanted)
 
     def _stamp(self, given: Arguments) -> str:
         return "-".join(map(str, stamp(self._trace_file(given))))
+
+    def _kernels(self, given: Arguments) -> Any:
+        columns = self._trace(given)
+        return {"rows": gpu.kernel_rows(columns, gpu.activity(columns)), "remarks": [KERNELS]}
 
     def _cut(self, given: Arguments) -> Any:
         rows = given.whole("first", 0), given.whole("last", cut.MOST_ROWS)

@@ -16,6 +16,14 @@ FROM_TRACE = (
     "Made from the trace alone: sums over all its calls, under torch's profiler, which makes small operators slower "
     "than they are. A trace does not tell modules, the memory of an operator or its operations."
 )
+ON_DEVICE = (
+    "Total, self and share are times of the CPU. On device: kernels, copies and fills that were launched there; the "
+    "two are never added, since both run at the same time."
+)
+NO_LABELS = (
+    "A thread without labels, such as that of autograd's backward pass, counts for the label that is open in the main "
+    "thread."
+)
 NO_MODULES = "A trace alone does not tell modules."
 NOTHING = "There is no breakdown and no trace of this cell"
 
@@ -37,7 +45,10 @@ def table_of_trace(trace: Columns, by: str) -> dict[str, Any]:
     """Of a trace that belongs to no run."""
     if by.startswith("module"):
         return {"rows": [], "message": NO_MODULES}
-    return {"rows": rows_from_trace(trace, by), "remarks": [FROM_TRACE]}
+    rows = rows_from_trace(trace, by)
+    on_device = any("device_s" in row for row in rows)
+    remarks = [FROM_TRACE, *([ON_DEVICE] if on_device else []), *([NO_LABELS] if on_device and by == "label" else [])]
+    return {"rows": rows, "remarks": remarks}
 
 
 def _without_breakdown(cell: CellResult, by: str, trace: Columns | None) -> dict[str, Any]:

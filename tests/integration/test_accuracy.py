@@ -117,7 +117,7 @@ def test_the_trade_off_is_a_table_and_plots(heard: Done) -> None:
     page = (heard.folder / "report.html").read_text()
     assert "Word error rate on set.csv 10.23 [4.35, 17.28] % of plain to 12.50" in page
     for cost in ("rtf", "memory", "size"):
-        for suffix in ("png", "svg"):
+        for suffix in ("png", "svg", "pdf"):
             assert (heard.folder / f"tradeoff-{cost}.{suffix}").stat().st_size > 5000
     drawn = (heard.folder / "tradeoff-rtf.svg").read_text()
     assert "Word error rate, %" in drawn
@@ -232,7 +232,11 @@ def test_runs_are_put_side_by_side(heard: Done, tmp_path: Path) -> None:
     assert on_front
     assert on_front <= {"quick: plain", "quick: loud"}, "what is a thousand times quicker"
     assert "different machines" in done.stdout
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["tradeoff-rtf.png", "tradeoff-rtf.svg"]
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "tradeoff-rtf.pdf",
+        "tradeoff-rtf.png",
+        "tradeoff-rtf.svg",
+    ]
 
     shown = program.run("tradeoff", heard.folder, other, "--json", "--error", "cer")
     points = {point["name"]: point for point in json.loads(shown.stdout)}

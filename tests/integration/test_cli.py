@@ -13,6 +13,7 @@ import pytest
 from profiler import __version__
 from profiler.report.markdown import render
 from profiler.report.plots import PLOTS
+from profiler.report.plots.style import SUFFIXES
 from profiler.results.store import ResultsFile
 from tests.helpers.program import ROOT, command, run
 from tests.helpers.synthetic import latency
@@ -231,9 +232,8 @@ def test_report_prints_the_tables_and_rebuilds_the_files(logdir: Path, name: str
     assert f"Report:  {folder / 'report.html'}" in text
     assert "0.20 ~18%" in (folder / "report.html").read_text()
     assert (folder / "results.csv").read_text().count("random weights") == 3
-    for plot in ("rtf", "latency", "memory"):
-        assert (folder / f"{plot}.svg").is_file()
-        assert (folder / f"{plot}.png").is_file()
+    for plot in ("rtfx", "latency", "memory"):
+        assert all((folder / f"{plot}{suffix}").is_file() for suffix in SUFFIXES)
     assert list(folder.glob("events.out.tfevents.*"))
 
 

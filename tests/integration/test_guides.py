@@ -188,7 +188,11 @@ def test_accuracy_beside_speed(checkout: Path) -> None:
     assert "Texts normalised: english" in english
     assert "on the front with" in tradeoff
     assert "CER, %" in of_characters
-    assert [path.name for path in sorted((checkout / "plots").iterdir())] == ["tradeoff-size.png", "tradeoff-size.svg"]
+    assert [path.name for path in sorted((checkout / "plots").iterdir())] == [
+        "tradeoff-size.pdf",
+        "tradeoff-size.png",
+        "tradeoff-size.svg",
+    ]
     assert "Data set commands: 144 utterances" in as_folder
     assert "1 utterances" in skipped
     assert "Skipped 2 of 3 entries" in skipped

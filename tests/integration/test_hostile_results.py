@@ -151,7 +151,7 @@ CASES: dict[str, tuple[Case, tuple[int, ...]]] = {
     "results.json is a link": (linked("results.json", *REPORT), (2,)),
     "the journal is a link": (linked("results.journal", *REPORT), (2,)),
     "a variant's folder is a link": (linked("float32", *IN_PLACE, target="secret"), (2,)),
-    "pages and plots are links": (linked("tables.md .report.html.part .results.csv.part rtf.svg", *IN_PLACE), (0,)),
+    "pages and plots are links": (linked("tables.md .report.html.part .results.csv.part rtfx.svg", *IN_PLACE), (0,)),
     "the recipe is a link": (linked("recipe.yaml", *EXPORT), (2,)),
     "a trace is a link": (linked("float32/1s_x1/a.pt.trace.json.gz", *EXPORT), (0, 2)),
     "the transcripts are a link": (linked("float32/transcripts.jsonl", *EXPORT), (2,)),

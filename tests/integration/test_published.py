@@ -73,7 +73,7 @@ def test_runs_of_earlier_versions_keep_opening(
     assert "Real-time factor (below 1 is faster than real time)" in done.stdout
     assert FAILURES[path.stem] in done.stdout
     assert "random weights" in (tmp_path / "report.html").read_text()
-    assert (tmp_path / "rtf.svg").is_file()
+    assert (tmp_path / "rtfx.svg").is_file()
 
 
 def test_no_object_of_the_schema_is_open_but_the_users_own_recipe(validator: jsonschema.Draft202012Validator) -> None:

@@ -43,7 +43,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 def test_it_holds_results_report_recipe_and_plots(archive: Path) -> None:
     names = set(contents(archive))
-    assert {"results.json", "report.html", "tables.md", "results.csv", "recipe.yaml", "rtf.svg", "rtf.png"} <= names
+    assert {"results.json", "report.html", "tables.md", "results.csv", "recipe.yaml", "rtfx.svg", "rtfx.pdf"} <= names
     assert "float32/0.1s_x1/breakdown.json" in names
     assert not [name for name in names if "events" in name or name.endswith((".log", ".gz"))]
 
@@ -55,7 +55,7 @@ def test_nothing_private_is_in_it(archive: Path, whole_run: WholeRun) -> None:
         said = data.decode("latin-1") + name
         for private in whole_run.private:
             assert private not in said, f"{private} in {name}"
-        if not name.endswith(".png"):
+        if not name.endswith((".png", ".pdf")):
             paths = re.findall(r"(?<![\w.<~/])/(?:home|root|tmp|work|usr|opt|var|mnt|Users)/[^\s\"']*", said)
             assert paths == [], name
 

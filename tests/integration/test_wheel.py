@@ -117,7 +117,7 @@ def test_it_runs_a_recipe_and_reports(installed: Path, place: Path, run_folder: 
     assert report.returncode == 0, report.stderr
     assert "Real-time factor" in report.stdout
     assert (run_folder / "report.html").stat().st_size > 10_000
-    assert (run_folder / "rtf.svg").is_file()
+    assert (run_folder / "rtfx.svg").is_file()
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
@@ -91,9 +89,11 @@ def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> Pea
     """Both calls of the pass."""
     device.reset_peak()
     process, above = process_peak(run, value)
-    on_device = device.peak_bytes()
+    on_device, reserved = device.peak_bytes(), device.peak_reserved_bytes()
     tensors = tensor_peak(run, value) if device.kind == "cpu" else None
-    return PeakMemory(tensors=tensors, process=process, above_baseline=above, device=on_device)
+    return PeakMemory(
+        tensors=tensors, process=process, above_baseline=above, device=on_device, device_reserved=reserved
+    )
 
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
@@ -158,30 +158,34 @@ def new_threads_recorded() -> Iterator[None]:
     """Let Python threads that start meanwhile report their allocations too.
 
     torch's profiler sees memory events of its own thread only. It has a function by which another thread joins the
-    recording; that one is exported by torch's library but has no Python name, so it is called by its symbol. A hook of
-    the standard library calls it once at the start of each new thread.
+    recording; that one is exported by torch's library but has no Python name, so it is called by its symbol, first
+    thing in each new thread. Not through threading.setprofile: since Python 3.12 that rewrites code which other threads
+    are running.
     """
     join = _join_recording()
-    if join is None:
+    thread: Any = threading.Thread
+    begin = getattr(thread, "_bootstrap_inner", None)
+    if join is None or begin is None:
         yield
         return
 
-    def at_thread_start(frame: FrameType, event: str, argument: Any) -> None:
-        sys.setprofile(None)
+    def joined(started: Any) -> None:
         join()
+        begin(started)
 
-    threading.setprofile(at_thread_start)
+    thread._bootstrap_inner = joined
     try:
         yield
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type]
+        thread._bootstrap_inner = begin
 
 
 def _join_recording() -> Callable[[], None] | None:
     import torch
 
     try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        # With the interpreter's lock held: threads that join at once would change the recording's state together.
+        library = ctypes.PyDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         function = library._ZN5torch8autograd8profiler27enableProfilerInChildThreadEv
     except (OSError, AttributeError):  # another system, or another version of torch
         return None

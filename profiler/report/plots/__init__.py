@@ -1,4 +1,4 @@
-"""Plots of a run, as PNG and SVG: one file per plot, each with `draw(results, folder) -> files`. Needs no torch.
+"""Plots of a run, as PNG, SVG and PDF: one file per plot, each with `draw(results, folder) -> plots`. Needs no torch.
 
 A new plot is a file here and a line in PLOTS; the report, the files of a run and the page follow from it.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
-from profiler.metrics import LATENCY, RTF, RTFX
-from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtf, throughput, tradeoff, variants
+from profiler.metrics import LATENCY, RTFX
+from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtfx, throughput, tradeoff, variants
+from profiler.report.plots.style import Plot, titles
 from profiler.results.types import Results
 
 # In reading order, each with what it shows, for readers who do not see it.
 PLOTS: dict[ModuleType, str] = {
-    rtf: f"{RTF.title} over the length of the audio",
+    rtfx: f"{RTFX.title} over the length of the audio",
     latency: f"{LATENCY.title} over the length of the audio",
     throughput: f"{RTFX.title} over the batch size",
     memory: "Peak memory over the length of the audio, with a fit and the machine's limit",
@@ -26,10 +27,7 @@ PLOTS: dict[ModuleType, str] = {
 }
 
 
-def draw_plots(results: Results, folder: Path) -> dict[Path, str]:
-    """Draw what the run has data for; each file without its suffix, and what it shows."""
-    drawn = {}
-    for plot, shows in PLOTS.items():
-        for file in plot.draw(results, folder):
-            drawn[file.with_suffix("")] = shows
-    return drawn
+def draw_plots(results: Results, folder: Path, titled: bool = False) -> dict[Plot, str]:
+    """Draw what the run has data for; each plot, and what it shows. `titled`: with captions in the pictures."""
+    with titles(titled):
+        return {plot: shows for each, shows in PLOTS.items() for plot in each.draw(results, folder)}

@@ -1,30 +1,43 @@
 """A figure of each cell as curves, over durations or over batch sizes, with intervals; for one variant or several.
 
-One variant: a curve for each batch size (or duration). Several: a panel for each, with a curve a variant. A hollow
-marker is an unstable figure.
+One variant: a curve for each batch size (or duration). Several: a panel for each, with one curve per variant. Where an
+axes would have more than MOST_SERIES curves they become small multiples: one panel per curve, the others faint behind
+it; one panel per variant. A hollow mark is an unstable figure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from profiler.report.facts import name_of
-from profiler.report.plots.style import HEIGHT, PANEL_HEIGHT, PAPER, look, panels, ticks_at
+from profiler.report.plots.style import (
+    FAINT,
+    GREY,
+    HEIGHT,
+    MOST_SERIES,
+    PANEL_HEIGHT,
+    PAPER,
+    Caption,
+    Plot,
+    look,
+    panels,
+    ticks_at,
+)
 from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
 
 Along = Literal["seconds", "batch_size"]
-MOST_PANELS = 6
-MOST_CURVES = 14  # twice as many as there are colours; more cannot be told apart
-HOLLOW = "hollow: unstable"
+MOST_PANELS = 12
+HOLLOW = "unstable"
+CI = "bars: 95 % CI, set slightly apart"
 # Shares of the width of the axis, which is logarithmic.
 MARGIN = 0.06
 ASIDE = 0.007  # between two curves, so that intervals do not cover one another
 SECONDS, BATCH = "audio, s", "batch size"
+MOST_ABOVE = 2.0  # times the highest figure: how far an interval is drawn
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,7 @@ class Curve:
     xs: list[float]
     values: list[Value]
     unstable: list[bool]
+    tips: list[str]
 
 
 @dataclass(frozen=True)
@@ -64,13 +78,10 @@ class Sheet:
 
     names: list[str]
     curves: list[list[Curve]]
-    note: str
+    caption: Caption
     along: Along
     metric: Metric
-
-    @property
-    def title(self) -> str:
-        return f"{self.metric.title} over the {'length of the audio' if self.along == 'seconds' else 'batch size'}"
+    behind: tuple[Curve, ...] = ()  # faint in every panel
 
     @property
     def xs(self) -> list[float]:
@@ -94,82 +105,126 @@ class Sheet:
         return [value for panel in self.curves for curve in panel for value in curve.values]
 
 
-def sheet_of(results: Results, metric: Metric, along: Along) -> Sheet | None:
+def sheet_of(results: Results, metric: Metric, along: Along, *notes: str) -> Sheet | None:
     """The panels and curves of a run; None with fewer than two places to draw a line between."""
     points = [(cell, value) for cell in results.cells if (value := Value.of(metric, cell)) is not None]
     variants = [name for name in results.variants if any(cell.variant == name for cell, _ in points)]
     if len({_x(cell, along) for cell, _ in points}) < 2:
         return None
     fixed = sorted({_fixed(cell, along) for cell, _ in points})
-    note = name_of(results, variants)
     places: dict[float, set[float]] = {}
     for cell, _ in points:
         places.setdefault(_fixed(cell, along), set()).add(_x(cell, along))
-    single = len(variants) == 1
-    lines = fixed if single else [x for x in fixed if len(places[x]) > 1]
-    shown = _spread_over(lines or fixed, MOST_CURVES if single else MOST_PANELS)
-    if len(shown) < len(lines):
-        note += f"; {len(shown)} of {len(lines)} {'batch sizes' if along == 'seconds' else 'durations'}"
-    if single:
-        curves = [[_curve(points, variants[0], x, along, n, _name(x, along)) for n, x in enumerate(shown)]]
-        names = [""]
-    else:
-        found = [[_curve(points, name, x, along, n, name) for n, name in enumerate(variants)] for x in shown]
-        curves = [[curve for curve in panel if curve.xs] for panel in found]
+    several, crowded = len(variants) > 1, len(variants) > MOST_SERIES
+    lines = [x for x in fixed if len(places[x]) > 1] if several else fixed
+    lines = lines or fixed
+    shown = _spread_over(lines, MOST_SERIES if several else MOST_PANELS)
+    said = [f"{len(shown)} of {len(lines)} {'batch sizes' if along == 'seconds' else 'durations'}"]
+    notes = (*notes, *(said if len(shown) < len(lines) else []))
+    if crowded and len(variants) > MOST_PANELS:
+        notes = (*notes, f"the first {MOST_PANELS} of {len(variants)} variants")
+    behind: tuple[Curve, ...] = ()
+    if several and not crowded:
         names = [_name(x, along) for x in shown]
-    return Sheet(names, curves, note, along, metric)
+        found = [[_curve(points, metric, name, x, along, n, name) for n, name in enumerate(variants)] for x in shown]
+    elif several:
+        names = variants[:MOST_PANELS]
+        found = [
+            [_curve(points, metric, name, x, along, n, _name(x, along)) for n, x in enumerate(shown)] for name in names
+        ]
+    else:
+        curves = [_curve(points, metric, variants[0], x, along, n, _name(x, along)) for n, x in enumerate(shown)]
+        multiples = len(shown) > MOST_SERIES
+        names = [_name(x, along) for x in shown] if multiples else [""]
+        # Alone in its panel, a curve needs neither a colour of its own nor a name in the legend.
+        found = [[replace(curve, label="", number=0)] for curve in curves] if multiples else [curves]
+        behind = tuple(curves) if multiples else ()
+    caption = Caption.of(
+        results,
+        variants,
+        f"{metric.title} over the {'length of the audio' if along == 'seconds' else 'batch size'}",
+        *notes,
+    )
+    drawn = [[curve for curve in panel if curve.xs] for panel in found]
+    return Sheet(names, drawn, caption, along, metric, behind)
 
 
 @contextmanager
-def drawn(sheet: Sheet, path: Path, fitted: bool = False) -> Iterator[list[Any]]:
-    """Axes with the curves on them, to which a plot adds its lines. `fitted`: points alone, the lines are a fit."""
+def drawn(sheet: Sheet, path: Path, fitted: bool = False) -> Iterator[Plot]:
+    """A plot with the curves on it, to which a plot adds its lines. `fitted`: points alone, the lines are a fit."""
     x = SECONDS if sheet.along == "seconds" else BATCH
-    note = sheet.note if fitted else f"{sheet.note}; bars: 95 % CI"
-    note += f"; {HOLLOW}" if sheet.has_unstable and not fitted else ""
     height = HEIGHT if len(sheet.names) == 1 else PANEL_HEIGHT
-    with panels(path, sheet.title, x, sheet.metric.head, sheet.names, note, height=height) as all_axes:
-        for axes, curves in zip(all_axes, sheet.curves, strict=True):
+    with panels(path, sheet.caption, x, sheet.metric.head, sheet.names, height=height) as plot:
+        for axes, curves in zip(plot.axes, sheet.curves, strict=True):
             axes.set_xscale("log")
+            for curve in sheet.behind:
+                axes.plot(curve.xs, [value.value for value in curve.values], color=FAINT, linewidth=0.6, zorder=1)
             for curve in curves:
-                _draw(axes, curve, sheet.aside(curve), fitted)
-        all_axes[0].set_xlim(sheet.xs[0] / sheet.width**MARGIN, sheet.xs[-1] * sheet.width**MARGIN)
-        ticks_at(all_axes[0].xaxis, sheet.xs)
-        _legend_of_all(all_axes[0], sheet)
-        yield all_axes
+                _draw(plot, axes, curve, sheet.aside(curve), fitted)
+        plot.axes[0].set_xlim(sheet.xs[0] / sheet.width**MARGIN, sheet.xs[-1] * sheet.width**MARGIN)
+        ticks_at(plot.axes[0].xaxis, sheet.xs)
+        _legend_of_all(plot.axes[0], sheet, fitted)
+        yield plot
 
 
-def _draw(axes: Any, curve: Curve, aside: float, fitted: bool) -> None:
+def _draw(plot: Plot, axes: Any, curve: Curve, aside: float, fitted: bool) -> None:
     style = look(curve.number)
     xs = [x * aside for x in curve.xs]
     ys = [value.value for value in curve.values]
     if not fitted:
-        lows, highs = [value.low for value in curve.values], [value.high for value in curve.values]
-        axes.vlines(xs, lows, highs, color=style["color"], linewidth=1.3)
-        axes.plot(xs, ys, color=style["color"], linestyle=style["linestyle"], linewidth=1.3)
+        # Not below 0: results of others may have an interval that leaves its figure out.
+        ends = [[max(0.0, each) for each in side] for side in _reaches(curve)]
+        axes.errorbar(xs, ys, ends, fmt="none", ecolor=style["color"], elinewidth=0.9, capsize=1.8, capthick=0.9)
+        axes.plot(xs, ys, color=style["color"], linestyle=style["linestyle"], linewidth=0.9)
     for hollow in (False, True):
         places = [number for number, unstable in enumerate(curve.unstable) if (unstable and not fitted) is hollow]
         if places:
-            axes.plot(
-                [xs[place] for place in places],
-                [ys[place] for place in places],
-                **style | {"linestyle": "none"},
-                markersize=5,
-                markerfacecolor=PAPER if hollow else style["color"],
-            )
+            fill = PAPER if hollow else style["color"]
+            x, y = ([each[place] for place in places] for each in (xs, ys))
+            shape = {"color": style["color"], "marker": style["marker"], "markersize": 3.6, "markeredgewidth": 0.8}
+            plot.mark(axes, x, y, [curve.tips[place] for place in places], **shape, markerfacecolor=fill, zorder=3)
 
 
-def _legend_of_all(axes: Any, sheet: Sheet) -> None:
+def _reaches(curve: Curve) -> tuple[list[float], list[float]]:
+    """From the figures down and up to the ends of their intervals."""
+    return [each.value - each.low for each in curve.values], [each.high - each.value for each in curve.values]
+
+
+def _legend_of_all(axes: Any, sheet: Sheet, fitted: bool) -> None:
     """Every curve of every panel once, also those that the first panel lacks."""
-    labels = {curve.label: curve.number for panel in sheet.curves for curve in panel}
-    for label, number in sorted(labels.items(), key=lambda item: item[1]):
-        axes.plot([], [], label=label, linewidth=1.3, markersize=5, **look(number))
+    labels: dict[tuple[int, str], bool] = {}
+    for curve in (curve for panel in sheet.curves for curve in panel if curve.label):
+        labels[curve.number, curve.label] = labels.get((curve.number, curve.label), False) or len(curve.xs) > 1
+    for (number, label), is_line in sorted(labels.items()):
+        style = look(number) | ({} if is_line else {"linestyle": "none"})
+        axes.plot([], [], label=label, linewidth=0.9, markersize=3.6, **style)
+    if sheet.has_unstable and not fitted:
+        hollow(axes)
+
+
+def from_zero(plot: Plot, sheet: Sheet) -> None:
+    """Of a linear axis: room for all figures and their intervals; an interval far beyond all figures is cut."""
+    highest = max(value.value for value in sheet.values)
+    plot.axes[0].set_ylim(0, 1.08 * min(max(value.high for value in sheet.values), MOST_ABOVE * highest))
+
+
+def hollow(axes: Any) -> None:
+    """Say in the legend what a hollow mark is."""
+    axes.plot([], [], "o", label=HOLLOW, markersize=3.6, color=GREY, markeredgewidth=0.8, markerfacecolor=PAPER)
 
 
 def _curve(
-    points: list[tuple[CellResult, Value]], variant: str, fixed: float, along: Along, number: int, label: str
+    points: list[tuple[CellResult, Value]],
+    metric: Metric,
+    variant: str,
+    fixed: float,
+    along: Along,
+    number: int,
+    label: str,
 ) -> Curve:
     mine = [(cell, value) for cell, value in points if cell.variant == variant and _fixed(cell, along) == fixed]
     mine.sort(key=lambda point: _x(point[0], along))
+    whose = f"{variant}, " if label == variant else ""
     return Curve(
         variant,
         fixed,
@@ -178,6 +233,7 @@ def _curve(
         [_x(cell, along) for cell, _ in mine],
         [value for _, value in mine],
         [cell.verdict == "unstable" for cell, _ in mine],
+        [f"{whose}{cell.place}: {metric.cell_tip(cell)}" for cell, _ in mine],
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from itertools import count
 
-from profiler.report.plots.style import COLOURS, GREY, PAPER
+from markupsafe import escape
+
+from profiler.report.plots.style import COLOURS, FAINT, GREY, PAPER, Plot
 
 # The page's stylesheet gives these their values.
 NAMES = ("blue", "vermilion", "green", "pink", "sky", "orange", "ink")
@@ -13,20 +15,29 @@ VARIABLES = {
     **{colour.lower(): f"var(--{name})" for colour, name in zip(COLOURS, NAMES, strict=True)},
     GREY.lower(): "var(--grey)",
     PAPER.lower(): "var(--paper)",
-    "#b0b0b0": "var(--rule)",  # matplotlib's grid
+    FAINT: "var(--rule)",
+    "#000000": "var(--ink)",
 }
 IDS = re.compile(r'(\bid="|url\(#|href="#)')
 COLOUR = re.compile(r"(?<=: )#[0-9a-f]{6}\b")
+MARKS = re.compile(r'<g id="(marks-\d+)">(.*?)</g>\s*</g>', re.DOTALL)
+MARK = re.compile(r"<use ([^>]*)/>")
 
 
-def inline_svg(path: Path, shows: str) -> str:
-    """The `<svg>` element of a file that matplotlib wrote; `shows` is for readers who do not see it."""
-    text = path.read_text(encoding="utf-8")
+def inline_svg(plot: Plot, shows: str) -> str:
+    """The `<svg>` element of a plot; `shows` is for readers who do not see it. Its marks say what they stand for."""
+    text = plot.path.with_suffix(".svg").read_text(encoding="utf-8")
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     head, body = text.split(">", 1)
     head = re.sub(r' (width|height|version|xmlns(:\w+)?)="[^"]*"', "", head).replace("<svg", '<svg role="img"', 1)
-    body = IDS.sub(lambda match: f"{match[1]}{path.stem}-", body)
+    body = MARKS.sub(lambda match: _with_tips(match, plot.tips), body)
+    body = IDS.sub(lambda match: f"{match[1]}{plot.path.stem}-", body)
     body = body.replace("xlink:href", "href")
     body = COLOUR.sub(lambda match: VARIABLES.get(match[0], match[0]), body)
-    return f'{head} aria-label="{shows}">{body}'.strip()
+    return f'{head} aria-label="{escape(shows)}">{body}'.strip()
+
+
+def _with_tips(group: re.Match[str], tips: dict[str, list[str]]) -> str:
+    said, number = tips[group[1]], count()
+    return MARK.sub(lambda mark: f'<use {mark[1]} data-tip="{escape(said[next(number)])}"/>', group[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from profiler.measure.fit import SurfaceFit, fit_surface
 from profiler.metrics import METRICS, PEAK
 from profiler.report.plots.curves import Curve, Value, drawn, sheet_of
-from profiler.report.plots.style import look, mark_level
+from profiler.report.plots.style import GREY, SMALL, Plot, look, mark_level, ticks_at
 from profiler.results.metric import Metric
 from profiler.results.types import Results
 from profiler.units import bytes_text, parse_bytes
@@ -20,33 +19,36 @@ from profiler.units import bytes_text, parse_bytes
 NAME = "memory"
 STEPS = 40
 DEVICE = METRICS["device"]
-FARTHEST = 4.0  # times the longest audio: as far as the tables trust the fit
+FARTHEST = 2.0  # times the longest audio: how far the fit is drawn
+FIT = "lines: a fit, dotted beyond what was measured"
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
-    """memory.png and .svg; nothing where only one length was measured."""
+def draw(results: Results, folder: Path) -> list[Plot]:
+    """Nothing where only one length was measured."""
     on_device = any(DEVICE.in_cell(cell) for cell in results.cells)
     metric = DEVICE if on_device else PEAK
-    sheet = sheet_of(results, metric, "seconds")
+    fits = {variant: _fit(results, variant, metric) for variant in results.variants}
+    sheet = sheet_of(results, metric, "seconds", *([FIT] if any(fits.values()) else []))
     if sheet is None:
         return []
     limit = _device_limit(results) if on_device else _machine_limit(results)
-    fits = {variant: _fit(results, variant, metric) for variant in results.variants}
-    if any(fits.values()):
-        sheet = replace(sheet, note=f"{sheet.note}; lines: a fit, dotted beyond what was measured")
-    path = folder / NAME
-    with drawn(sheet, path, fitted=True) as all_axes:
+    with drawn(sheet, folder / NAME, fitted=True) as plot:
         shortest, longest = sheet.xs[0], sheet.xs[-1]
-        all_axes[0].set_xlim(shortest / 1.1, longest * FARTHEST)
-        all_axes[0].set_yscale("log")
-        values = [value.value for value in sheet.values]
-        all_axes[0].set_ylim(min(values) / 1.25, max(max(values), limit or 0.0) * 1.6)
-        for axes, curves in zip(all_axes, sheet.curves, strict=True):
+        farthest = longest * FARTHEST if any(fits.values()) else longest * 1.1
+        plot.axes[0].set_xlim(shortest / 1.1, farthest)
+        ticks_at(plot.axes[0].xaxis, [*sheet.xs, farthest] if any(fits.values()) else sheet.xs)
+        highest = max(value.value for value in sheet.values)
+        for axes, curves in zip(plot.axes, sheet.curves, strict=True):
             for curve in curves:
-                _draw_fit(axes, curve, fits[curve.variant], longest)
-            if limit:
-                mark_level(axes, limit, f"this machine: {bytes_text(limit * metric.shown.scale)}")
-    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+                highest = max(highest, _draw_fit(axes, curve, fits[curve.variant], longest, farthest))
+        plot.axes[0].set_ylim(0, highest * 1.2)
+        for axes in plot.axes:
+            text = f"this machine: {bytes_text(limit * metric.shown.scale)}" if limit else ""
+            if limit and limit < highest * 1.2:
+                mark_level(axes, limit, text)
+            else:  # a line so far away would press all the data to the axis
+                axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=SMALL, color=GREY)
+    return [plot]
 
 
 def _fit(results: Results, variant: str, metric: Metric) -> SurfaceFit | None:
@@ -58,17 +60,18 @@ def _fit(results: Results, variant: str, metric: Metric) -> SurfaceFit | None:
     return fit_surface(points)
 
 
-def _draw_fit(axes: Any, curve: Curve, fit: SurfaceFit | None, longest: float) -> None:
-    """Solid where cells were measured, thin and dotted beyond."""
+def _draw_fit(axes: Any, curve: Curve, fit: SurfaceFit | None, longest: float, farthest: float) -> float:
+    """Solid where cells were measured, thin and dotted beyond; gives the highest point within what was measured."""
     if fit is None:
-        return
+        return 0.0
     style = look(curve.number)
     for ends, line in (
-        ((curve.xs[0], curve.xs[-1]), {"linestyle": style["linestyle"], "linewidth": 1.3}),
-        ((curve.xs[-1], longest * FARTHEST), {"linestyle": ":", "linewidth": 0.9}),
+        ((curve.xs[0], curve.xs[-1]), {"linestyle": style["linestyle"], "linewidth": 0.9}),
+        ((curve.xs[-1], farthest), {"linestyle": ":", "linewidth": 0.6}),
     ):
         xs: Sequence[float] = np.geomspace(*ends, STEPS).tolist()
         axes.plot(xs, [fit.value(x, curve.fixed) for x in xs], color=style["color"], **line)
+    return float(fit.value(longest, curve.fixed))
 
 
 def _machine_limit(results: Results) -> float | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler.metrics import LATENCY, METRICS
-from profiler.report.facts import name_of
-from profiler.report.plots.bars import ROW, draw_stacked, left_for, name_rows
-from profiler.report.plots.style import figure
+from profiler.report.plots.bars import ROW, WIDEST, draw_stacked, left_for, name_rows
+from profiler.report.plots.style import Caption, Plot, figure
 from profiler.results.types import PHASES, CellResult, Results
 
 NAME = "phases"
+TITLE = "Training step by phase"
 MOST_CELLS = 24
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
-    """phases.png and .svg; nothing where no cell was trained."""
+def draw(results: Results, folder: Path) -> list[Plot]:
+    """Nothing where no cell was trained."""
     trained = [cell for cell in results.cells if cell.training and cell.training.phases]
     if not trained:
         return []
@@ -23,13 +23,13 @@ def draw(results: Results, folder: Path) -> list[Path]:
     shown = [cell for cell in trained if cell in largest]
     variants = list(dict.fromkeys(cell.variant for cell in shown))
     names = [_name(cell, several=len(variants) > 1) for cell in shown]
-    note = f"{name_of(results, variants)}; audio x batch; median of each phase, and its share of them"
-    path = folder / NAME
-    title = "Training step by phase"
-    with figure(path, title, f"{LATENCY.shown.name} per step", "", note, left_for(names), ROW * len(names)) as axes:
-        draw_stacked(axes, {phase: [_length(cell, phase) for cell in shown] for phase in PHASES})
-        name_rows(axes, names)
-    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+    notes = ("audio x batch", "median of each phase, and its share of them")
+    caption, left = Caption.of(results, variants, TITLE, *notes), left_for(names)
+    x, height = f"{LATENCY.shown.name} per step", ROW * len(names)
+    with figure(folder / NAME, caption, x, "", left, height, wide=left > WIDEST) as plot:
+        draw_stacked(plot.axes[0], {phase: [_length(cell, phase) for cell in shown] for phase in PHASES})
+        name_rows(plot.axes[0], names)
+    return [plot]
 
 
 def _name(cell: CellResult, several: bool) -> str:

@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import geometric_mean
 
 from profiler.metrics import LATENCY, METRICS, PEAK, SIZE
-from profiler.report.facts import name_of
-from profiler.report.plots.bars import left_for, name_rows
-from profiler.report.plots.style import GREY, figure, look
-from profiler.report.variants import ratios
+from profiler.report.plots.bars import WIDEST, left_for, name_rows
+from profiler.report.plots.curves import CI, hollow
+from profiler.report.plots.style import GREY, PAPER, Caption, Plot, figure, look
+from profiler.report.variants import Ratio, cell_ratios, mean_ratio
 from profiler.results.types import Results
 
 NAME = "variants"
 SHOWN = (LATENCY, PEAK, SIZE, METRICS["energy"])
-ROW = 0.5  # inches
-APART = 0.17  # of a row, between the marks of two quantities
+ROW = 0.36  # inches
+APART = 0.19  # of a row, between the marks of two quantities
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
-    """variants.png and .svg; nothing where there is one variant, or none has a cell in common with the first."""
+def draw(results: Results, folder: Path) -> list[Plot]:
+    """Nothing where there is one variant, or none has a cell in common with the first."""
     first, *others = results.variants or [""]
-    names = [name for name in others if ratios(results, name, LATENCY)]
+    of_cells = {name: found for name in others if (found := cell_ratios(results, name, LATENCY))}
+    names = list(of_cells)
     if not names:
         return []
-    path = folder / NAME
-    title = f"Cost of each variant relative to {first}"
-    note = name_of(results, [first, *names])
-    if len(ratios(results, names[0], LATENCY)) > 1:
-        note += "; geometric mean over cells, small dots: latency of each cell"
-    with figure(path, title, f"times the figure of {first}", "", note, left_for(names), ROW * len(names)) as axes:
-        axes.axvline(1.0, color=GREY, linewidth=1.0)
-        seen = [1.0]
+    several = max(map(len, of_cells.values())) > 1
+    notes = ("geometric mean over cells", "small marks: latency of each cell") if several else ()
+    caption = Caption.of(results, [first, *names], f"Cost of each variant relative to {first}", *notes, CI)
+    left, height = left_for(names), ROW * len(names)
+    with figure(folder / NAME, caption, f"times the figure of {first}", "", left, height, left > WIDEST) as plot:
+        (axes,) = plot.axes
+        axes.axvline(1.0, color=GREY, linewidth=0.8)
+        seen, unstable = [1.0], False
         for number, metric in enumerate(SHOWN):
-            found = [ratios(results, name, metric) for name in names]
-            style = look(number) | {"linestyle": "none"}
             above = (number - (len(SHOWN) - 1) / 2) * APART
-            if number == 0:
-                dots = [(ratio, place + above) for place, each in enumerate(found) for ratio in each]
-                axes.plot(*zip(*dots, strict=True), ".", color=style["color"], markersize=2.5)
-            means = [(geometric_mean(each), place + above) for place, each in enumerate(found) if each]
-            if means:
-                axes.plot(*zip(*means, strict=True), label=metric.short, markersize=6, **style)
-            seen += [ratio for each in found for ratio in each]
+            means = {place: mean_ratio(results, name, metric) for place, name in enumerate(names)}
+            known = {place + above: mean for place, mean in means.items() if mean}
+            if not known:
+                continue
+            if metric is LATENCY and several:
+                each = [(place + above, ratio) for place, name in enumerate(names) for ratio in of_cells[name]]
+                _draw(plot, number, each, markersize=1.8, markeredgewidth=0.5, alpha=0.7)
+                seen += [ratio.value for _, ratio in each]
+            _draw(plot, number, list(known.items()), markersize=4, markeredgewidth=0.8)
+            axes.plot([], [], label=metric.short, markersize=4, **look(number) | {"linestyle": "none"})
+            seen += [end for mean in known.values() for end in mean.ends]
+            unstable = unstable or any(mean.unstable for mean in known.values())
+        if unstable:
+            hollow(axes)
         axes.set_xscale("log")
         axes.set_xlim(min(seen) / 1.15, max(seen) * 1.15)
         name_rows(axes, names)
-    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+    return [plot]
+
+
+def _draw(plot: Plot, number: int, placed: list[tuple[float, Ratio]], **size: float) -> None:
+    """Marks with their intervals, the unstable ones hollow."""
+    (axes,), style = plot.axes, look(number)
+    for place, ratio in placed:
+        if ratio.half and size["markersize"] > 2:
+            axes.plot(ratio.ends, (place, place), color=style["color"], linewidth=0.9, solid_capstyle="butt")
+    for unstable in (False, True):
+        mine = [(place, ratio) for place, ratio in placed if ratio.unstable is unstable]
+        if mine:
+            xs, ys, tips = zip(*((ratio.value, place, ratio.tip) for place, ratio in mine), strict=True)
+            fill = PAPER if unstable else style["color"]
+            plot.mark(
+                axes, xs, ys, tips, color=style["color"], marker=style["marker"], markerfacecolor=fill, zorder=3, **size
+            )

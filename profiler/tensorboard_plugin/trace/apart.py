@@ -26,8 +26,8 @@ from profiler.tensorboard_plugin.trace.events import TraceError, check_size, rea
 SECONDS = 60  # 1 GB of events takes some 20 s
 MEMORY = 6_000_000_000  # bytes of address space: of 10 million events, twice what they need
 POLL_S = 0.2
-ARRAYS = ("start", "duration", "own", "name", "category", "detail", "rows", "row_track", "row_depth")
-LISTS = ("names", "categories", "details", "tracks")
+ARRAYS = ("start", "duration", "own", "name", "category", "detail", "correlation", "rows", "row_track", "row_depth")
+LISTS = ("names", "categories", "details", "tracks", "track_device", "about")
 START = "import sys; sys.path.append(sys.argv.pop(1)); from profiler.tensorboard_plugin.trace.apart import main; main()"
 
 Wanted = Callable[[], bool]

@@ -5,15 +5,19 @@ A row is one depth of one thread (or stream). Within a row nothing overlaps, so 
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeGuard
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.tensorboard_plugin.trace.events import NOTHING, Event, TraceError
+from profiler.tensorboard_plugin.trace.events import ABOUT, NOTHING, About, Args, Event, TraceError
+from profiler.tensorboard_plugin.trace.names import short_name
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -23,8 +27,17 @@ OUTSIDE_OF_THREADS = "Trace"  # a category: the profiler's own span over everyth
 TOUCHING = 0.002  # microseconds by which rounding lets neighbours overlap
 LONGEST_NAME = 1000  # characters; what is longer is cut: it would be sent with every drawing
 MOST_NAMES = 500_000  # different ones, and as many details; a trace of millions of events has thousands
-DEVICES = {0: "CPU", 1: "CUDA", 13: "MPS"}
-Track = tuple[int | str | None, int | str | None]
+DEVICES = {0: "CPU", 1: "CUDA", 6: "HIP", 12: "XPU", 13: "MPS", 15: "HPU"}  # as torch numbers them
+Track = tuple[int | str | None, int | str | None, bool]  # process, thread or stream, marks of a stream
+CPU = -1  # the device of a track that is a thread
+
+ANNOTATION, OPERATOR, KERNEL, COPY, FILL = "user_annotation", "cpu_op", "kernel", "gpu_memcpy", "gpu_memset"
+OLDER = {"operator": OPERATOR, "kernel": KERNEL, "runtime": "cuda_runtime", "memcpy": COPY, "memset": FILL}
+OLDEST = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}  # by process: the first torch wrote no category
+STEP, LOADER = "ProfilerStep#", "enumerate(Data"  # of a DataLoader or a DataPipe; older torch calls both operators
+ON_DEVICE = (KERNEL, COPY, FILL)
+MARKS = ("gpu_user_annotation", "cuda_sync", "cuda_event")  # drawn beside what a stream ran, not around it
+SETTINGS = ("grid", "block", "registers", "shared_memory", "blocks_per_sm", "occupancy")  # of a launch
 
 
 @dataclass
@@ -37,13 +50,16 @@ class Columns:
     name: Ints
     category: Ints
     detail: Ints
+    correlation: NDArray[np.int64]  # of a launch and of what it launched; 0: none
     rows: Ints  # where each row begins in the columns above, and where the last one ends
     row_track: Ints
     row_depth: Ints
     names: list[str]
     categories: list[str]
-    details: list[str]
+    details: list[str]  # shapes and types of an operator; settings of what ran on a device, as JSON
     tracks: list[str]
+    track_device: list[int]  # the number of the GPU; CPU
+    about: dict[str, Any]  # rank, ranks, devices: what the file says of its job and its GPUs
     memory: dict[str, tuple[Floats, Floats]]  # device -> times, bytes that tensors hold
 
     @property
@@ -53,11 +69,42 @@ class Columns:
 
     @property
     def bytes(self) -> int:
-        held = (self.start, self.duration, self.own, self.name, self.category, self.detail)
+        held = (self.start, self.duration, self.own, self.name, self.category, self.detail, self.correlation)
         return sum(column.nbytes for column in held) + sum(2 * times.nbytes for times, _ in self.memory.values())
 
     def row(self, number: int) -> slice:
         return slice(int(self.rows[number]), int(self.rows[number + 1]))
+
+    def row_of(self, place: int) -> int:
+        return int(np.searchsorted(self.rows, place, "right")) - 1
+
+    def of(self, *categories: str) -> NDArray[np.intp]:
+        """Places of all spans of these categories, in the order of rows."""
+        numbers = [number for number, name in enumerate(self.categories) if name in categories]
+        return np.flatnonzero(np.isin(self.category, numbers))
+
+    def track_of(self, places: Any) -> Ints:
+        tracks: Ints = self.row_track[np.searchsorted(self.rows, places, "right") - 1]
+        return tracks
+
+    def device_of(self, places: Any) -> Ints:
+        return np.array(self.track_device, np.int32)[self.track_of(places)]
+
+    @cached_property
+    def shown_names(self) -> list[str]:
+        """As they stand in a drawing: those of kernels shortened."""
+        kernels = set(np.unique(self.name[self.of(KERNEL)]).tolist())
+        return [short_name(name) if number in kernels else name for number, name in enumerate(self.names)]
+
+    @cached_property
+    def on_device(self) -> NDArray[np.bool_]:
+        """Whether each span is one of a device."""
+        return np.repeat(np.array(self.track_device, np.int32)[self.row_track] != CPU, np.diff(self.rows))
+
+    def settings(self, place: int) -> dict[str, Any]:
+        """Of something that ran on a device: grid, block, ... or bytes; what the trace does not tell is missing."""
+        text = self.details[self.detail[place]]
+        return dict(msgspec.json.decode(text)) if text.startswith("{") else {}
 
 
 class _Numbers(dict[Any, int]):
@@ -75,15 +122,19 @@ class _Collected:
     name: array[int] = field(default_factory=lambda: array("i"))
     category: array[int] = field(default_factory=lambda: array("i"))
     detail: array[int] = field(default_factory=lambda: array("i"))
+    correlation: array[int] = field(default_factory=lambda: array("q"))
     track: array[int] = field(default_factory=lambda: array("i"))
     names: _Numbers = field(default_factory=_Numbers)
     categories: _Numbers = field(default_factory=_Numbers)
     details: _Numbers = field(default_factory=_Numbers)
     tracks: _Numbers = field(default_factory=_Numbers)
     processes: dict[Any, str] = field(default_factory=dict)
-    threads: dict[Track, str] = field(default_factory=dict)
+    threads: dict[tuple[Any, Any], str] = field(default_factory=dict)
+    devices: dict[int, int] = field(default_factory=dict)  # track -> GPU
+    about: dict[str, Any] = field(default_factory=dict)
     order: dict[Any, float] = field(default_factory=dict)
     memory: dict[str, tuple[array[float], array[float]]] = field(default_factory=dict)
+    changes_alone: set[str] = field(default_factory=set)  # devices whose events tell no totals, as of older torch
     seen: int = 0
 
     def add(self, events: list[Event]) -> None:
@@ -98,12 +149,19 @@ class _Collected:
                 self._add_name(event)
 
     def _add_span(self, event: Event, ts: float, duration: float) -> None:
+        category = _category(event)
+        args = event.args
+        track = self.tracks[event.pid, event.tid, category in MARKS]
+        if category in ON_DEVICE or category in MARKS:
+            named: Any = args.device if args is not None else None
+            self.devices.setdefault(track, named if _is_number(named) else event.pid if _is_number(event.pid) else 0)
         self.start.append(ts)
         self.duration.append(max(0.0, duration))
         self.name.append(self.names[_cut(event.name)])
-        self.category.append(self.categories[_cut(event.cat or "")])
-        self.detail.append(self.details[_detail(event)])
-        self.track.append(self.tracks[event.pid, event.tid])
+        self.category.append(self.categories[_cut(category)])
+        self.detail.append(self.details[_detail(args, category)])
+        self.correlation.append(args.correlation if args is not None and _is_number(args.correlation) else 0)
+        self.track.append(track)
 
     def _add_memory(self, event: Event) -> None:
         args = event.args
@@ -113,10 +171,15 @@ class _Collected:
         kind = (
             DEVICES.get(args.device_type, f"device {args.device_type}") if isinstance(args.device_type, int) else "CPU"
         )
-        times, held = self.memory.setdefault(f"{kind} {number}" if number >= 0 else kind, (array("d"), array("d")))
+        device = f"{kind} {number}" if number >= 0 else kind
+        times, held = self.memory.setdefault(device, (array("d"), array("d")))
         before = held[-1] if held else 0.0
         times.append(event.ts)
-        held.append(args.allocated if isinstance(args.allocated, int | float) else before + args.bytes)
+        if isinstance(args.allocated, int | float):
+            held.append(args.allocated)
+        else:
+            self.changes_alone.add(device)
+            held.append(before + args.bytes)
 
     def _add_name(self, event: Event) -> None:
         args = event.args
@@ -129,13 +192,58 @@ class _Collected:
             self.threads[event.pid, event.tid] = _cut(str(args.name))
         elif event.name == "process_sort_index" and isinstance(args.sort_index, int | float):
             self.order[event.pid] = float(args.sort_index)
+        elif event.name == ABOUT and isinstance(args.about, About):
+            self.about |= _said(args.about)
 
 
-def _detail(event: Event) -> str:
-    args = event.args
-    if args is None or (args.shapes is NOTHING and args.types is NOTHING):
+def _is_number(value: Any) -> TypeGuard[int]:
+    return type(value) is int and abs(value) < 1 << 31
+
+
+def _category(event: Event) -> str:
+    """As torch names it today."""
+    if event.cat is None:
+        return OLDEST.get(event.pid, "") if isinstance(event.pid, str) else ""
+    category = OLDER.get(event.cat.lower(), event.cat)
+    return ANNOTATION if category == OPERATOR and event.name.startswith((STEP, LOADER)) else category
+
+
+def _said(about: About) -> dict[str, Any]:
+    """Whatever stands there may be anything: only what has the known form is used."""
+    job = about.distributedInfo if isinstance(about.distributedInfo, dict) else {}
+    named = {"rank": job.get("rank"), "ranks": job.get("world_size")}
+    found: dict[str, Any] = {key: value for key, value in named.items() if _is_number(value)}
+    listed = about.deviceProperties if isinstance(about.deviceProperties, list) else []
+    devices = [
+        {
+            "id": one["id"],
+            "name": _cut(str(one.get("name", ""))),
+            "bytes": one["totalGlobalMem"] if isinstance(one.get("totalGlobalMem"), int) else None,
+            "compute": one["computeMajor"] if _is_number(one.get("computeMajor")) else None,
+        }
+        for one in listed
+        if isinstance(one, dict) and _is_number(one.get("id"))
+    ]
+    return found | ({"devices": devices} if devices else {})
+
+
+def _detail(args: Args | None, category: str) -> str:
+    if args is None:
+        return ""
+    if category in ON_DEVICE:
+        values = [(key, getattr(args, key)) for key in SETTINGS] if category == KERNEL else [("bytes", args.copied)]
+        known = {key: value for key, value in values if _is_plain(value)}
+        return msgspec.json.encode(known).decode() if known else ""
+    if args.shapes is NOTHING and args.types is NOTHING:
         return ""
     return _cut(" ".join((bytes(args.shapes) + b" " + bytes(args.types)).decode().split()))
+
+
+def _is_plain(value: Any) -> bool:
+    """A number, or up to three of them."""
+    if isinstance(value, list):
+        return 0 < len(value) <= 3 and all(_is_number(one) for one in value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _cut(text: str) -> str:
@@ -157,7 +265,11 @@ def collect(pieces: Iterable[list[Event]], name: str) -> Columns:
     start = np.frombuffer(found.start, np.float64) if found.start else np.empty(0)
     origin = min([*([float(start.min())] if len(start) else []), *(min(times) for times, _ in found.memory.values())])
     memory = {
-        device: _sorted(np.frombuffer(times, np.float64) - origin, np.frombuffer(held, np.float64))
+        device: _sorted(
+            np.frombuffer(times, np.float64) - origin,
+            # What was held before the recording is freed in it: no less than that was there at its start.
+            np.frombuffer(held, np.float64) - (min(0.0, *held) if device in found.changes_alone else 0.0),
+        )
         for device, (times, held) in found.memory.items()
     }
     return _nested(found, start - origin, memory)
@@ -179,8 +291,10 @@ def _nested(found: _Collected, start: Floats, memory: dict[str, tuple[Floats, Fl
     row_key = track[chosen].astype(np.int64) << 32 | depth[by_row]
     rows = np.flatnonzero(np.diff(row_key, prepend=-1)) if len(row_key) else np.empty(0, np.int64)
 
-    def column(values: array[int]) -> Ints:
-        return np.frombuffer(values, np.int32)[chosen] if len(values) else np.empty(0, np.int32)
+    def column(values: array[int], kind: Any = np.int32) -> Any:
+        return np.frombuffer(values, kind)[chosen] if len(values) else np.empty(0, kind)
+
+    tracks = sorted(found.tracks, key=lambda key: _track_order(found, key))
 
     return Columns(
         start=start[chosen],
@@ -189,19 +303,23 @@ def _nested(found: _Collected, start: Floats, memory: dict[str, tuple[Floats, Fl
         name=column(found.name),
         category=column(found.category),
         detail=column(found.detail),
+        correlation=column(found.correlation, np.int64),
         rows=np.append(rows, len(chosen)).astype(np.int32),
         row_track=track[chosen][rows].astype(np.int32),
         row_depth=depth[by_row][rows].astype(np.int32),
         names=list(found.names),
         categories=list(found.categories),
         details=list(found.details),
-        tracks=[_track_name(found, key) for key in sorted(found.tracks, key=lambda key: _track_order(found, key))],
+        tracks=[_track_name(found, key) for key in tracks],
+        track_device=[found.devices.get(found.tracks[key], CPU) for key in tracks],
+        about=found.about,
         memory=memory,
     )
 
 
-def _track_order(found: _Collected, key: Track) -> tuple[float, str, str]:
-    return found.order.get(key[0], 0.0), str(key[0]), str(key[1]).rjust(12)
+def _track_order(found: _Collected, key: Track) -> tuple[bool, float, str, str, bool]:
+    on_device = found.tracks[key] in found.devices
+    return on_device, found.order.get(key[0], 0.0), str(key[0]), str(key[1]).rjust(12), key[2]
 
 
 def _ordered_tracks(found: _Collected) -> Ints:
@@ -214,8 +332,8 @@ def _ordered_tracks(found: _Collected) -> Ints:
 
 def _track_name(found: _Collected, key: Track) -> str:
     process = found.processes.get(key[0], _cut(str(key[0])))
-    thread = found.threads.get(key, _cut(str(key[1])))
-    return f"{process}: {thread}"
+    thread = found.threads.get(key[:2], _cut(str(key[1]))).strip()
+    return f"{process}: {thread}" + (", annotations" if key[2] else "")
 
 
 def nest(track: Ints, start: Floats, duration: Floats) -> tuple[Ints, Floats]:

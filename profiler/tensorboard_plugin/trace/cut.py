@@ -24,6 +24,7 @@ def outline(columns: Columns) -> dict[str, Any]:
         "spans": len(columns.start),
         "categories": columns.categories,
         "tracks": [{"name": name, "rows": rows} for name, rows in zip(columns.tracks, depths, strict=True)],
+        "device": bool(columns.on_device.any()),
         "memory": list(columns.memory),
     }
 
@@ -43,7 +44,13 @@ def cut(
     wanted = np.isin(np.arange(len(columns.names)), matching_names(columns, search))
     used: dict[int, int] = {}
     cuts = [_row(columns, number, begin, end, pixel, wanted, used) for number in range(first, last)]
-    return {"begin": begin, "end": end, "first": first, "names": [columns.names[name] for name in used], "rows": cuts}
+    return {
+        "begin": begin,
+        "end": end,
+        "first": first,
+        "names": [columns.shown_names[name] for name in used],
+        "rows": cuts,
+    }
 
 
 def _row(

@@ -24,6 +24,8 @@ MOST_EVENTS = 10_000_000
 START = re.compile(rb'\A\s*\[|"traceEvents"\s*:\s*\[')
 BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 GZIP = b"\x1f\x8b"
+LOOKED_AT = 65_536  # bytes of a file, and as many unpacked, to tell whether it is a trace
+ABOUT = "about this trace"  # the name of an event made here, with what stands before the list of events
 
 NOTHING = msgspec.Raw(b"")
 
@@ -40,6 +42,16 @@ class Args(msgspec.Struct, gc=False):
     device_id: Any = msgspec.field(default=None, name="Device Id")
     shapes: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+    correlation: Any = None  # the same number in the call that launched something and in what ran on the device
+    device: Any = None
+    grid: Any = None
+    block: Any = None
+    registers: Any = msgspec.field(default=None, name="registers per thread")
+    shared_memory: Any = msgspec.field(default=None, name="shared memory")
+    blocks_per_sm: Any = msgspec.field(default=None, name="blocks per SM")
+    occupancy: Any = msgspec.field(default=None, name="est. achieved occupancy %")
+    copied: Any = msgspec.field(default=None, name="bytes")
+    about: Any = None  # of ABOUT alone
 
 
 class Event(msgspec.Struct, gc=False):
@@ -57,6 +69,13 @@ class Event(msgspec.Struct, gc=False):
 
 class _Counted(msgspec.Struct, gc=False):
     """An event of which nothing is kept."""
+
+
+class About(msgspec.Struct):
+    """What a file says of itself before its list of events."""
+
+    deviceProperties: Any = None
+    distributedInfo: Any = None
 
 
 class TraceError(UserError):
@@ -77,12 +96,28 @@ class _Decoders:
 
 
 _interpreting, _counting = _Decoders(Event), _Decoders(_Counted)
+_about = msgspec.json.Decoder(About)
 
 
 def check_size(path: Path) -> None:
     """Raises what `read_events` raises for a trace that is damaged or too large, in a fraction of the time."""
     for _ in _read(path, LARGEST, _counting):
         pass
+
+
+def looks_like_trace(path: Path) -> bool:
+    """By how it begins, whatever its name; reads LOOKED_AT bytes."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(LOOKED_AT)
+        if head.startswith(GZIP):
+            head = zlib.decompressobj(wbits=31).decompress(head, LOOKED_AT)
+    except (OSError, zlib.error):
+        return False
+    start = START.search(head)
+    if start is None or not head.lstrip().startswith((b"{", b"[")):
+        return False
+    return start[0].startswith(b'"') or b'"ph"' in head
 
 
 def read_events(path: Path, most: int | None = None) -> Iterator[list[Event]]:
@@ -119,6 +154,7 @@ def _pieces(source: IO[bytes], name: str, most: int, decoders: _Decoders) -> Ite
     if start is None:
         raise TraceError(f"{name} is not a trace of torch.profiler: there is no list of `traceEvents` in it.")
     bare = not start[0].startswith(b'"')
+    yield _said_before(held[: start.start()])
     held, unpacked, wanted = held[start.end() :], len(held), PIECE
     while True:
         more = source.read(wanted)
@@ -159,6 +195,16 @@ def _decoded(elements: memoryview, decoders: _Decoders) -> list[Any] | None:
         return decoders.events.decode(b"".join((b"[", elements, b"]")))
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def _said_before(head: bytes) -> list[Event]:
+    """Nothing where that part is in another form."""
+    try:
+        about = _about.decode(head.rstrip().rstrip(b",") + b"}")
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    known = about.deviceProperties is not None or about.distributedInfo is not None
+    return [Event(ph="M", name=ABOUT, args=Args(about=about))] if known else []
 
 
 def _rest(held: bytes, bare: bool, name: str, decoders: _Decoders) -> list[Any]:

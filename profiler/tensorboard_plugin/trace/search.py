@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from profiler.tensorboard_plugin.trace.columns import Columns, Floats, Ints
+from profiler.tensorboard_plugin.trace.columns import ON_DEVICE, Columns, Floats, Ints
 
 LISTED = 50  # names
 
@@ -48,15 +48,16 @@ def find(columns: Columns, search: str, after: float | None, backwards: bool = F
 def top_names(
     columns: Columns, places: Ints | Any, own_time: Floats | None = None, total_time: Floats | None = None
 ) -> list[dict[str, Any]]:
-    """Calls and time of the spans at these places, by name, most self time first."""
-    names = columns.name[places]
-    size = len(columns.names)
+    """Calls and time of the spans at these places, by name, most self time first; those of CPUs and devices apart."""
+    names = 2 * columns.name[places] + columns.on_device[places]
+    size = 2 * len(columns.names)
     calls = np.bincount(names, minlength=size)
     own = np.bincount(names, columns.own[places] if own_time is None else own_time, minlength=size)
     total = np.bincount(names, columns.duration[places] if total_time is None else total_time, minlength=size)
     order = [int(one) for one in np.lexsort((-total, -own)) if calls[one]]
     return [
-        {"name": columns.names[one], "calls": int(calls[one]), "own": float(own[one]), "total": float(total[one])}
+        {"name": columns.names[one // 2], "short": columns.shown_names[one // 2], "device": one % 2 == 1}
+        | {"calls": int(calls[one]), "own": float(own[one]), "total": float(total[one])}
         for one in order
     ]
 
@@ -75,7 +76,7 @@ def in_window(columns: Columns, begin: float, end: float, most: int = LISTED) ->
 
 def _own_between(columns: Columns, place: int, begin: float, end: float) -> float:
     """Self time of one span between two times: without what the row below it holds there."""
-    row = int(np.searchsorted(columns.rows, place, "right")) - 1
+    row = columns.row_of(place)
     low = max(begin, float(columns.start[place]))
     high = min(end, float(columns.start[place] + columns.duration[place]))
     if row + 1 == len(columns.row_track) or columns.row_track[row + 1] != columns.row_track[row]:
@@ -98,20 +99,50 @@ def at(columns: Columns, row: int, time: float) -> dict[str, Any] | None:
 
 def span(columns: Columns, place: int) -> dict[str, Any]:
     """Everything about one span, with the names of those around it, outermost first."""
-    row = int(np.searchsorted(columns.rows, place, "right")) - 1
+    row = columns.row_of(place)
     start = float(columns.start[place])
+    category = columns.categories[columns.category[place]]
+    on_device = category in ON_DEVICE
     return {
         "name": columns.names[columns.name[place]],
-        "category": columns.categories[columns.category[place]],
+        "short": columns.shown_names[columns.name[place]],
+        "category": category,
         "start": start,
         "duration": float(columns.duration[place]),
         "own": float(columns.own[place]),
-        "detail": columns.details[columns.detail[place]],
+        "detail": "" if on_device else columns.details[columns.detail[place]],
+        "settings": columns.settings(place) if on_device else None,
+        "linked": _linked(columns, place),
         "row": row,
         "depth": int(columns.row_depth[row]),
         "track": columns.tracks[columns.row_track[row]],
         "path": path_at(columns, int(columns.row_track[row]), start, int(columns.row_depth[row])),
     }
+
+
+def _linked(columns: Columns, place: int) -> list[dict[str, Any]]:
+    """Of something that ran on a device, its launch; of a launch, what it launched. `delay`: from one to the other."""
+    number = columns.correlation[place]
+    on_device = columns.on_device[place]
+    if not number or (on_device and columns.categories[columns.category[place]] not in ON_DEVICE):
+        return []
+    others = np.flatnonzero(columns.correlation == number)
+    others = others[columns.on_device[others] != on_device][:LISTED]
+    sign = 1 if on_device else -1
+    return [
+        {
+            "name": columns.shown_names[columns.name[other]],
+            "row": (row := columns.row_of(int(other))),
+            "start": float(columns.start[other]),
+            "duration": float(columns.duration[other]),
+            "delay": sign * float(columns.start[place] - columns.start[other]),
+            "path": path_at(
+                columns, int(columns.row_track[row]), float(columns.start[other]), int(columns.row_depth[row])
+            ),
+        }
+        for other in others[np.argsort(columns.start[others], kind="stable")].tolist()
+        if columns.categories[columns.category[other]] in ON_DEVICE or on_device
+    ]
 
 
 def path_at(columns: Columns, track: int, time: float, depth: int) -> list[str]:

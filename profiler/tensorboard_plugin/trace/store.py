@@ -22,7 +22,7 @@ from profiler.tensorboard_plugin.trace.apart import Wanted, load, read_apart, sa
 from profiler.tensorboard_plugin.trace.columns import Columns, collect
 from profiler.tensorboard_plugin.trace.events import TooLarge, TraceError, read_events
 
-FORMAT = 2  # of the files on disk; another number makes older ones unknown
+FORMAT = 3  # of the files on disk; another number makes older ones unknown
 IN_MEMORY = 500_000_000  # bytes of columns
 ON_DISK = 2_000_000_000  # bytes; the longest unused ones go first
 WORTH_KEEPING = 100_000  # spans; fewer are read again as fast

@@ -140,11 +140,13 @@ def test_what_differs_is_named() -> None:
         )
     )
     other.environment.settings = {"float32": WorkerSettings(threads=1)}
+    other.models[0].flags = {"cudnn.allow_tf32": "True"}
     (found,) = compare(make(Made(1, resolved={"measure": {"rounds": 3}})), other).others
     said = {(each.kind, each.name): (each.before, each.after) for each in found.differences}
     assert said["recipe", "measure.rounds"] == (3, 5)
     assert said["versions", "torch"] == ("2.13.0", "2.14.0")
     assert said["threads", "float32"] == (2, 1)
+    assert said["machine", "cudnn.allow_tf32"] == (None, "True")
     assert said["weights", "weights of float32"] == ("random", "pretrained")
     assert said["code", "commit"] == (None, "f" * 10)
     assert ("versions", "numpy") not in said

@@ -256,6 +256,8 @@ def test_gpus() -> None:
     assert "2 other process(es) use it, throttled by hardware slowdown and heat, persistence mode is off" in busy.found
     assert "nvidia-smi -pm 1" in busy.advice
     assert unread.status == "unknown"
+    (cut,) = checks.gpus([Gpu(name="A100", mig="Enabled")], [["Enabled", "1380 MHz", "1530 MHz", "0x0"]])
+    assert (cut.status, "(MIG)" in cut.found) == ("warn", True)
 
 
 def runs_with(between: float, within: float, seed: int = 0, runs: int = 7, rounds: int = 10) -> list[list[float]]:

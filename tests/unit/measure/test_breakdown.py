@@ -215,7 +215,8 @@ def test_parts_of_known_cost(tmp_path: Path) -> None:
     found = measured(tmp_path, Recogniser(), labels)
     row = rows(found)
     assert {name: row[name]["calls"] for name in labels} == {"encoder": 1, "attention": 2, "linear": 2, "decoder": 3}
-    assert 1.8 < row["attention"]["total_s"] / row["linear"]["total_s"] < 4.5, "three times as long"
+    assert row["attention"]["total_s"] > row["linear"]["total_s"] >= 2 * 0.003
+    assert row["attention"]["total_s"] >= 6 * 0.003
     inner = row["attention"]["total_s"] + row["linear"]["total_s"]
     assert row["encoder"]["total_s"] >= inner
     assert row["encoder"]["own_s"] == pytest.approx(row["encoder"]["total_s"] - inner, abs=1e-9)

@@ -32,15 +32,19 @@ def test_views_are_written_once_and_again_after_any_change(tmp_path: Path, monke
 
     assert written_anew(results(ok(1, 1, 0.1), ok(2, 1, 0.3)), tmp_path), "another figure"
     assert written_anew(made, tmp_path)
-    (tmp_path / "rtf.png").unlink()
+    (tmp_path / "rtfx.png").unlink()
     assert written_anew(made, tmp_path), "a plot is gone"
-    assert (tmp_path / "rtf.png").is_file()
+    assert (tmp_path / "rtfx.png").is_file()
     (tmp_path / "tables.md").write_text("notes")
     assert written_anew(made, tmp_path), "a file was edited"
     assert "notes" not in (tmp_path / "tables.md").read_text()
     for text in ("", "[]", "{}", '{"made_from": 1, "files": 2}'):
         (tmp_path / write.STAMP).write_text(text)
         assert written_anew(made, tmp_path), "nobody knows"
+    write.write_views(made, tmp_path, titles=True)
+    assert "over the length of the audio</text>" in (tmp_path / "rtfx.svg").read_text()
+    assert written_anew(made, tmp_path), "without titles"
+    assert "over the length of the audio</text>" not in (tmp_path / "rtfx.svg").read_text()
     monkeypatch.setattr(stamp, "__version__", "99")
     assert written_anew(made, tmp_path), "another version of the program"
 

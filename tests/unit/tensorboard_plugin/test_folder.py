@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from profiler.tensorboard_plugin import folder as listing
 from profiler.tensorboard_plugin.folder import LogFolder, NotFound
-from tests.unit.tensorboard_plugin.traces import write
+from tests.unit.tensorboard_plugin.traces import CALL, write
 
 ODD = "odd ü 名 & = # % ? ' \" ; name"
 
@@ -113,6 +116,45 @@ def test_traces_without_a_run_are_listed_as_such(logs: Path) -> None:
     """As torch.profiler's own handler for TensorBoard leaves them."""
     write(logs / "resnet" / "worker.1234.pt.trace.json")
     assert names(LogFolder(logs)) == [("recipe/run", "run"), ("resnet", "traces")]
+
+
+def test_traces_are_found_whatever_their_name(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By how they begin; what is none is looked into once."""
+    job = logs / "job"
+    write(job / "trace_rank0.json")
+    write(job / "profile.gz")
+    (job / "bare").write_text(json.dumps(CALL))
+    (job / "config.json").write_text('{"lr": 1, "words": ["traceEvents"]}')
+    (job / "list.json").write_text("[1, 2]")
+    (job / "damaged.gz").write_bytes(b"\x1f\x8bnot gzip")
+    (job / "events.out.tfevents.1").write_bytes(bytes(100))
+    (job / "bomb.gz").write_bytes(gzip.compress(bytes(50_000_000)))
+    (job / "out.json").symlink_to(write(logs.parent / "elsewhere" / "t.json"))
+    looked: list[str] = []
+    original = vars(listing)["looks_like_trace"]
+
+    def noting(path: Path) -> bool:
+        looked.append(path.name)
+        return bool(original(path))
+
+    monkeypatch.setattr(listing, "looks_like_trace", noting)
+    folder = LogFolder(logs)
+    assert ("job", "traces") in names(folder)
+    assert folder.traces(folder.run("job")) == ["bare", "profile.gz", "trace_rank0.json"]
+    assert sorted(looked) == sorted(set(looked))
+    assert "out.json" not in looked
+    assert not folder.is_trace(job / "config.json")
+
+
+def test_a_folder_of_very_many_files_is_not_looked_through(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_LOOKED_INTO", 5)
+    for number in range(20):
+        write(logs / "job" / f"{number:02}.json")
+    write(logs / "job" / "a.pt.trace.json")
+    folder = LogFolder(logs)
+    found = folder.traces(folder.run("job"))
+    assert len(found) == 6
+    assert "a.pt.trace.json" in found  # named like one: there is no need to look
 
 
 def test_thousands_of_runs_are_listed_newest_first_and_not_read(logs: Path) -> None:

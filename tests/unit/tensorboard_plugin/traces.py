@@ -43,9 +43,66 @@ def repeated(events: Events, times: int, every: float = 110) -> Events:
     return [event for event in events if "ts" not in event] + list(later)
 
 
-def write(path: Path, events: Events = CALL, **more: Any) -> Path:
-    """A trace file, gzipped if its name says so."""
+def write(path: Path, events: Events = CALL, before: dict[str, Any] | None = None, **more: Any) -> Path:
+    """A trace file, gzipped if its name says so. `before`: what stands in it before the events, `more` after them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"schemaVersion": 1, "traceEvents": events, "traceName": "x", **more}, indent=1)
+    whole = {"schemaVersion": 1, **(before or {}), "traceEvents": events, "traceName": "x", **more}
+    text = json.dumps(whole, indent=1)
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
+
+
+def on_gpu(name: str, ts: float, dur: float, cat: str = "kernel", stream: int = 7, **args: Any) -> dict[str, Any]:
+    """Something that ran on GPU 0."""
+    return span(name, ts, dur, stream, cat, device=0, stream=stream, **args) | {"pid": 0}
+
+
+GEMM, BACKWARD = "void gemm<float, 4>(int, float*)", "void at::native::(anonymous namespace)::backward<float>(float*)"
+SETTINGS = {"grid": [40, 1, 1], "block": [128, 1, 1], "registers per thread": 32, "shared memory": 1024}
+
+
+def _step(number: int, at: float) -> Events:
+    """100 microseconds of a CPU, and 75 of a GPU that end 25 later.
+
+    CPU    |-- DataLoader 30 --|-- conv2d 30: launch at 10 --|-- copy_ 8 --|       main thread
+                                                                 |- ConvBackward 20 -|  autograd's
+    GPU                           |--- gemm 40 ---|- memcpy 5 -|--- backward 30 ---|
+    """
+    one, two, three = 10 * number + 1, 10 * number + 2, 10 * number + 3
+    return [
+        span(f"ProfilerStep#{number}", at, 100, cat="user_annotation"),
+        span("enumerate(DataLoader)#_Iter.__next__", at, 30, cat="user_annotation"),
+        span("aten::conv2d", at + 30, 30),
+        span("aten::cudnn_convolution", at + 32, 26),
+        span("cudaLaunchKernel", at + 40, 4, cat="cuda_runtime", correlation=one),
+        span("aten::copy_", at + 62, 8),
+        span("cudaMemcpyAsync", at + 63, 5, cat="cuda_runtime", correlation=two),
+        span("ConvBackward", at + 70, 20, tid=2),
+        span("cudaLaunchKernel", at + 72, 3, tid=2, cat="cuda_runtime", correlation=three),
+        on_gpu(
+            GEMM, at + 50, 40, correlation=one, **SETTINGS, **{"blocks per SM": 0.5, "est. achieved occupancy %": 50}
+        ),
+        on_gpu("Memcpy HtoD (Pinned -> Device)", at + 90, 5, "gpu_memcpy", correlation=two, bytes=5_000),
+        on_gpu(BACKWARD, at + 95, 30, correlation=three, **{"blocks per SM": 2, "est. achieved occupancy %": 20}),
+        on_gpu(f"ProfilerStep#{number}", at + 50, 75, "gpu_user_annotation"),
+    ]
+
+
+STEPS: Events = [*_step(1, 0), *_step(2, 100)]
+LAUNCHES: Events = [  # of kernels that are shorter than what lies between two launches
+    event
+    for turn in range(20)
+    for event in (
+        span("aten::add", 20 * turn, 18),
+        span("cudaLaunchKernel", 20 * turn + 2, 3, cat="cuda_runtime", correlation=turn + 1),
+        on_gpu("add", 20 * turn + 6, 5, correlation=turn + 1),
+    )
+]
+OLDER = {"cpu_op": "Operator", "user_annotation": "Operator", "kernel": "Kernel", "cuda_runtime": "Runtime"}
+OLDER |= {"gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}
+
+
+def as_of_torch_1(events: Events) -> Events:
+    """The same with the categories of older torch, which knew no annotations of devices."""
+    kept = [event for event in events if event.get("cat") != "gpu_user_annotation"]
+    return [dict(event, cat=OLDER[event["cat"]]) if event.get("cat") in OLDER else event for event in kept]

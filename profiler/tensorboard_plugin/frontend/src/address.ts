@@ -9,7 +9,7 @@ const PREFIX = `p.${PLUGIN}.`;
 
 export const KEYS = [
   "run", "variant", "cell", "tab", "figure", "baseline", "right_run", "right_variant", "right_cell", "filter", "sort", "search", "window",
-  "range", "trace",
+  "range", "trace", "span",
 ] as const;
 export type Key = (typeof KEYS)[number];
 export type Shown = Partial<Record<Key, string>>;

@@ -40,7 +40,21 @@ export interface Variants { baseline: string; variants: Record<string, Record<st
 export interface SideBySide { places: Place[]; differs: string[]; notes: string[]; rule: string; pair?: Pair }
 export interface Row {
   name: string; phase?: string; calls?: number | null; total_s?: number; own_s?: number; share?: number; own_share?: number;
-  s_per_second_of_audio?: number; memory_bytes?: number | null; macs?: number | null; device_s?: number | null;
+  s_per_second_of_audio?: number; memory_bytes?: number | null; macs?: number | null; device_s?: number | null; device_own_s?: number | null;
+}
+export interface KernelRow {
+  name: string; short: string; calls: number; total_s: number; share: number; mean_s: number; least_s: number; most_s: number;
+  occupancy: number | null; tensor_cores: boolean; operator: string; longest: { row: number; time: number };
+}
+export interface Gpu {
+  rank: number | null; ranks: number | null; idle: number; shares: Record<string, number>; advice: string[]; launch_bound: boolean;
+  launch_delay_s: number | null; kernel_median_s: number | null;
+  devices: {
+    id: number; name: string; bytes: number | null; utilisation: number | null; sm_efficiency: number | null; occupancy: number | null;
+    tensor_cores: number | null; kernels: number; kernel_s: number;
+  }[];
+  steps: { name: string; total_s: number; idle_s: number; parts: Record<string, number> }[];
+  copies: { name: string; calls: number; total_s: number; bytes: number | null }[];
 }
 export interface JoinedRow {
   name: string; phase: string; left: Row | null; right: Row | null; ratio: number | null; mark: Mark;
@@ -49,15 +63,18 @@ export interface JoinedRow {
 export interface TableOf<T> { rows: T[]; remarks?: string[]; message?: string; noise?: number }
 export interface PlainTable { title: string; header: string[]; rows: string[][]; remarks: string[] }
 export interface Outline {
-  length: number; spans: number; categories: string[]; tracks: { name: string; rows: number }[]; memory: string[]; stamp: string;
+  length: number; spans: number; categories: string[]; tracks: { name: string; rows: number }[]; device: boolean; memory: string[]; stamp: string;
 }
 export interface CutRow { start: number[]; duration: number[]; name: number[]; category: number[]; count: number[]; match: number[] }
 export interface Cut { begin: number; end: number; first: number; names: string[]; rows: CutRow[]; stamp: string }
+/** What a launch and what it launched say of one another; `delay` from the one to the other. */
+export interface Linked { name: string; row: number; start: number; duration: number; delay: number; path: string[] }
+/** `settings`: of what ran on a device, null of all else. */
 export interface Span {
-  name: string; category: string; start: number; duration: number; own: number; detail: string; row: number; depth: number;
-  track: string; path: string[];
+  name: string; short: string; category: string; start: number; duration: number; own: number; detail: string; row: number; depth: number;
+  track: string; path: string[]; settings: Record<string, number | number[]> | null; linked: Linked[];
 }
-export interface NameSums { name: string; calls: number; own: number; total: number }
+export interface NameSums { name: string; short: string; device: boolean; calls: number; own: number; total: number }
 export interface Found { count: number; names: NameSums[]; number?: number; hit: Span | null }
 export interface InWindow { spans: number; names: NameSums[]; left_out: number }
 export interface MemoryOf {

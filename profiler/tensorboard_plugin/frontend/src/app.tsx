@@ -38,7 +38,7 @@ function Chosen(props: ChosenProps) {
   const asked = useAnswer<Run | Traces>("run", { run: name }, again);
   const value = asked.value?.name === name ? asked.value : undefined;
   useFresh(value, () => setStamp((before) => before + 1));
-  const other = { cell: "", window: "", range: "", trace: "", variant: "", baseline: "", right_run: "", right_variant: "", right_cell: "" };
+  const other = { cell: "", window: "", range: "", trace: "", span: "", variant: "", baseline: "", right_run: "", right_variant: "", right_cell: "" };
   return <>
     <header>
       <RunChooser name="Run" runs={runs} chosen={name} choose={(run) => show({ ...other, run })} />
@@ -68,6 +68,7 @@ function useFresh(value: Run | Traces | undefined, changed: () => void): void {
   }, [value]);
 }
 
+const hasGpu = (run: Run) => !String(run.machine.device ?? "cpu").startsWith("cpu");
 const variantOf = (run: Run, name?: string): Variant | undefined => run.variants.find((one) => one.name === name) ?? run.variants[0];
 
 function RunControls(props: ChosenProps & { run: Run }) {
@@ -113,7 +114,7 @@ function RunView(props: ChosenProps & { run: Run; again: unknown }) {
     </>;
   }
   const choose = (label: string, of = variant.name) => {
-    show({ cell: label, variant: of, window: "", range: "", trace: "" });
+    show({ cell: label, variant: of, window: "", range: "", trace: "", span: "" });
     setOpened((before) => before + 1);
   };
   const cell = variant.cells.find((one) => one.label === shown.cell);
@@ -124,7 +125,7 @@ function RunView(props: ChosenProps & { run: Run; again: unknown }) {
         {run.variants.length > 1 && <VariantTable run={run} variant={variant.name} shown={shown} show={show} choose={choose} again={props.again} />}
         {run.variants.length > 1 && <h3>Grids of {variant.name}</h3>}
         <Grids run={run} cells={variant.cells} chosen={shown.cell} choose={choose} />
-        {cell ? <CellPanel left={{ run: run.name, variant: variant.name, cell }} grids={run.grids} shown={shown} show={show} dark={props.dark} again={props.again} />
+        {cell ? <CellPanel gpu={hasGpu(run)} left={{ run: run.name, variant: variant.name, cell }} grids={run.grids} shown={shown} show={show} dark={props.dark} again={props.again} />
           : <Message>{shown.cell ? `There is no cell ${shown.cell} in this variant. ` : ""}Choose a cell to see where its time and memory go.</Message>}
       </>}
     <AllTables run={run.name} again={props.again} />
@@ -167,7 +168,7 @@ function Beside(props: ChosenProps & { run: Run; variant: Variant; again: unknow
     <Remarks lines={found.notes} />
     {leftCell && rightVariant && <Chooser name="Cell on the right" values={rightVariant.cells.map((one) => one.label)}
       chosen={rightCell?.label ?? ""} choose={(label) => show({ right_cell: label })} />}
-    {leftCell && rightCell ? <CellPanel left={{ run: run.name, variant: variant.name, cell: leftCell }}
+    {leftCell && rightCell ? <CellPanel gpu={hasGpu(run)} left={{ run: run.name, variant: variant.name, cell: leftCell }}
       right={{ run: shown.right_run!, variant: rightVariant!.name, cell: rightCell }} pair={found.pair} grids={run.grids}
       shown={shown} show={show} dark={props.dark} again={props.again} />
       : <Message>{leftCell ? "The right one has no such cell; choose another." : "Choose a cell to see both sides of it."}</Message>}

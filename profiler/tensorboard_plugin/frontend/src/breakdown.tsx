@@ -11,16 +11,18 @@ const GIGA = 1e9;
 
 function columnsOf(rows: Row[], by: string): Column<Row>[] {
   const has = (key: keyof Row) => rows.some((row) => row[key] !== null && row[key] !== undefined);
+  const cpu = has("device_own_s") ? "CPU " : ""; // of a trace alone, where both are told apart
   const columns: (Column<Row> | false)[] = [
     { key: "name", title: by, value: (row) => row.name },
     new Set(rows.map((row) => row.phase)).size > 1 && { key: "phase", title: "phase", value: (row) => row.phase },
     { key: "calls", title: "calls", numeric: true, value: (row) => row.calls, text: (row) => countText(row.calls!) },
-    { key: "total_s", title: "total, ms", hint: "with all that is inside", numeric: true, value: (row) => row.total_s, text: (row) => msText(row.total_s!) },
-    { key: "share", title: "share", hint: "of the call", numeric: true, bar: true, value: (row) => row.share, text: (row) => percentText(row.share!) },
-    { key: "own_s", title: "self, ms", hint: "without what other rows inside it took", numeric: true, value: (row) => row.own_s, text: (row) => msText(row.own_s!) },
-    { key: "own_share", title: "self share", numeric: true, bar: true, value: (row) => row.own_share, text: (row) => percentText(row.own_share!) },
+    { key: "total_s", title: `${cpu}total, ms`, hint: "with all that is inside", numeric: true, value: (row) => row.total_s, text: (row) => msText(row.total_s!) },
+    { key: "share", title: `${cpu}share`, hint: "of the call", numeric: true, bar: true, value: (row) => row.share, text: (row) => percentText(row.share!) },
+    { key: "own_s", title: `${cpu}self, ms`, hint: "without what other rows inside it took", numeric: true, value: (row) => row.own_s, text: (row) => msText(row.own_s!) },
+    { key: "own_share", title: `${cpu}self share`, numeric: true, bar: true, value: (row) => row.own_share, text: (row) => percentText(row.own_share!) },
     has("s_per_second_of_audio") && { key: "s_per_second_of_audio", title: "ms per s of audio", numeric: true, value: (row) => row.s_per_second_of_audio, text: (row) => msText(row.s_per_second_of_audio!) },
-    has("device_s") && { key: "device_s", title: "on device, ms", numeric: true, value: (row) => row.device_s, text: (row) => msText(row.device_s!) },
+    has("device_s") && { key: "device_s", title: cpu ? "device total, ms" : "on device, ms", hint: "what was launched in it", numeric: true, value: (row) => row.device_s, text: (row) => msText(row.device_s!) },
+    has("device_own_s") && { key: "device_own_s", title: "device self, ms", hint: "what it launched itself", numeric: true, value: (row) => row.device_own_s, text: (row) => msText(row.device_own_s!) },
     has("memory_bytes") && { key: "memory_bytes", title: "memory, MB", numeric: true, value: (row) => row.memory_bytes, text: (row) => mbText(row.memory_bytes!) },
     has("macs") && { key: "macs", title: "GMAC", hint: "multiply-adds, in thousand millions", numeric: true, value: (row) => row.macs, text: (row) => (row.macs ? significant(row.macs / GIGA) : "0") },
   ];

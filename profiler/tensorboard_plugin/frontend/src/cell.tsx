@@ -1,9 +1,10 @@
 // One cell, or two side by side: figures, then tabs with tables, memory and trace.
 
-import type { Cell, GridOf, Pair, Values } from "./api";
+import { type Cell, type GridOf, type Outline, type Pair, type Values, useAnswer } from "./api";
 import type { Show, Shown } from "./address";
 import { Breakdown } from "./breakdown";
 import { Chooser } from "./chooser";
+import { GpuOverview, Kernels } from "./gpu";
 import { Memory } from "./memory";
 import { Guard, MarkOf, Message, Tabs } from "./parts";
 import { Timeline } from "./timeline";
@@ -13,6 +14,8 @@ const TABS = [
   { key: "label", title: "Labels" }, { key: "module", title: "Modules" }, { key: "operator", title: "Operators" },
   { key: "memory", title: "Memory over time" }, { key: "trace", title: "Trace" },
 ];
+const GPU = [{ key: "gpu", title: "GPU" }, { key: "kernels", title: "Kernels" }];
+const OF_A_TRACE = ["memory", "trace", "gpu", "kernels"];
 
 export const titleOf = (cell: Cell) => `${cell.seconds} s of audio × batch ${cell.batch_size}`;
 
@@ -39,18 +42,19 @@ function PairFigures(props: { pair: Pair; grids: GridOf[] }) {
   </table>;
 }
 
-interface PanelProps { left: Side; right?: Side; pair?: Pair; grids: GridOf[]; shown: Shown; show: Show; dark: boolean; again: unknown }
+interface PanelProps { gpu: boolean; left: Side; right?: Side; pair?: Pair; grids: GridOf[]; shown: Shown; show: Show; dark: boolean; again: unknown }
 
 export function CellPanel(props: PanelProps) {
   const { left, right, shown, show } = props;
-  const tab = TABS.some((one) => one.key === shown.tab) ? shown.tab! : "label";
+  const tabs = props.gpu ? [...GPU, ...TABS] : TABS;
+  const tab = tabs.some((one) => one.key === shown.tab) ? shown.tab! : "label";
   const asked = right ? { ...prefixed("left_", left), ...prefixed("right_", right) } : { run: left.run, variant: left.variant, cell: left.cell.label };
   return <section class="panel" aria-label="The chosen cell" data-panel={left.cell.label}>
     <h3>{titleOf(left.cell)} <small>{left.variant}{right && <> — beside {titleOf(right.cell)} <em>{right.variant}{right.run !== left.run && `, ${right.run}`}</em></>}</small></h3>
     {right && props.pair ? <PairFigures pair={props.pair} grids={props.grids} /> : <Figures cell={left.cell} />}
-    <Tabs name="About the cell" choices={TABS} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
+    <Tabs name="About the cell" choices={tabs} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
     <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
-      <Guard key={tab}>{tab === "memory" || tab === "trace"
+      <Guard key={tab}>{OF_A_TRACE.includes(tab)
         ? <Recorded {...props} tab={tab} />
         : <Breakdown by={tab} values={asked} paired={!!right} shown={shown} show={show} again={props.again} key={tab} />}</Guard>
     </div>
@@ -82,12 +86,14 @@ interface OfTraceProps { run: string; file: string; title: string; tab: string; 
 
 export function OfTrace(props: OfTraceProps) {
   const values = { run: props.run, trace: props.file };
+  if (props.tab === "gpu") return <GpuOverview values={values} again={props.again} />;
+  if (props.tab === "kernels") return <Kernels values={values} shown={props.shown} show={props.show} again={props.again} />;
   if (props.tab === "memory") return <Memory values={values} dark={props.dark} again={props.again} title={props.title} />;
   return <>
     {props.title && <h4>{props.title}</h4>}
     <Timeline values={values} dark={props.dark} title={props.title || props.file} again={props.again}
       search={props.shown.search ?? ""} onSearch={(search) => props.show({ search }, false)}
-      window={props.shown.window} onWindow={(window) => props.show({ window }, false)}
+      window={props.shown.window} onWindow={(window) => props.show({ window }, false)} span={props.shown.span}
       range={props.shown.range} onRange={(range) => props.show({ range }, false)} />
   </>;
 }
@@ -97,16 +103,21 @@ const OF_TRACES = TABS.filter((tab) => tab.key !== "module");
 /** Traces that belong to no run of ours: what they tell on their own. */
 export function TracePanel(props: { run: string; traces: string[]; shown: Shown; show: Show; dark: boolean; again: unknown }) {
   const { shown, show, traces } = props;
-  if (!traces.length) return <Message>There is no trace in this folder (any more).</Message>;
   const file = traces.includes(shown.trace ?? "") ? shown.trace! : traces[0];
-  const tab = OF_TRACES.some((one) => one.key === shown.tab) ? shown.tab! : "trace";
+  const values = { run: props.run, trace: file };
+  const outline = useAnswer<Outline>(file ? "trace" : null, values, props.again);
+  if (!traces.length) return <Message>There is no trace in this folder (any more).</Message>;
+  if (!shown.tab && outline.waiting && !outline.value) return <Message>Reading the trace… a large one takes a few seconds the first time.</Message>;
+  const onGpu = outline.value?.device ?? GPU.some((one) => one.key === shown.tab);
+  const tabs = onGpu ? [...GPU, ...OF_TRACES] : OF_TRACES;
+  const tab = tabs.some((one) => one.key === shown.tab) ? shown.tab! : onGpu ? "gpu" : "trace";
   return <section class="panel" aria-label="The chosen trace" data-panel={file}>
-    <Chooser name="Trace" values={traces} chosen={file} choose={(trace) => show({ trace, window: "", range: "" })} />
-    <Tabs name="About the trace" choices={OF_TRACES} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
+    <Chooser name="Trace" values={traces} chosen={file} choose={(trace) => show({ trace, window: "", range: "", span: "" })} />
+    <Tabs name="About the trace" choices={tabs} chosen={tab} choose={(key) => show({ tab: key, sort: "" })} />
     <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
-      {tab === "memory" || tab === "trace"
-        ? <OfTrace {...props} file={file} title="" tab={tab} key={file} />
-        : <Breakdown by={tab} values={{ run: props.run, trace: file }} paired={false} shown={shown} show={show} again={props.again} key={tab} />}
+      {tab === "gpu" ? <GpuOverview values={values} again={props.again} traces={traces} show={show} key={file} />
+        : OF_A_TRACE.includes(tab) ? <OfTrace {...props} file={file} title="" tab={tab} key={`${file}/${tab}`} />
+        : <Breakdown by={tab} values={values} paired={false} shown={shown} show={show} again={props.again} key={tab} />}
     </div>
   </section>;
 }

@@ -1,10 +1,11 @@
 // A trace as a timeline that is a flame graph upside down: calls below their callers. The server cuts out what is in view.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Cut, type Found, type InWindow, type Outline, type Span, type Values, addressOf, ask, useAnswer } from "./api";
+import { type Cut, type Found, type InWindow, type Linked, type NameSums, type Outline, type Span, type Values, addressOf, ask, useAnswer } from "./api";
+import { Details } from "./details";
 import { Answer, Message } from "./parts";
 import {
-  type Colours, type Range, type View, AXIS, HEAD, ROW, clamp, draw, drawOverview, layOut, panned, rowAt, rowsInView, zoomed,
+  type Colours, type Range, type View, AXIS, HEAD, ROW, clamp, draw, drawLinks, drawOverview, layOut, panned, rowAt, rowsInView, zoomed,
 } from "./timeline_view";
 import { countText, counted, timeText } from "./units";
 
@@ -15,7 +16,7 @@ const STILL = 3; // pixels: a pointer that moved less was a click
 
 export interface TimelineProps {
   values: Values; dark: boolean; search: string; onSearch: (text: string) => void; window?: string; onWindow: (window: string) => void;
-  range?: string; onRange: (range: string) => void; again: unknown; title: string;
+  range?: string; onRange: (range: string) => void; span?: string; again: unknown; title: string;
 }
 
 export function Timeline(props: TimelineProps) {
@@ -98,8 +99,9 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
 
   useEffect(() => {
     const made = draw(canvas.current!, outline, strips, view, cut, coloursOf(props.dark), props.search.trim() !== "", selected, range);
+    if (selected?.linked.length) drawLinks(canvas.current!, strips, view, selected, coloursOf(props.dark));
     Object.assign(canvas.current!.dataset, {
-      begin: view.begin, end: view.end, spans: made.spans, joined: made.joined, of: outline.spans,
+      begin: view.begin, end: view.end, spans: made.spans, joined: made.joined, of: outline.spans, links: selected?.linked.length ?? 0,
     });
   }, [view, cut, width, props.dark, props.search, selected, range]);
 
@@ -123,6 +125,19 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
     }
   }
 
+  const spanAt = (row: number, time: number) => ask<Span | null>("trace/at", { ...values, row, time }).catch(() => null);
+
+  // Somebody was sent here to look at one span.
+  useEffect(() => {
+    const [row, time] = (props.span ?? "").split(":").map(Number);
+    if (props.span && isFinite(row) && isFinite(time)) spanAt(row, time).then((span) => span && reveal(span));
+  }, [props.span]);
+
+  async function go(linked: Linked): Promise<void> {
+    const span = await spanAt(linked.row, linked.start);
+    if (span) reveal(span);
+  }
+
   function reveal(span: Span): void {
     setSelected(span);
     setView((now) => {
@@ -143,7 +158,7 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
     if (dragged.current) return null;
     const row = rowAt(strips, event.offsetY + view.top);
     if (row === null) return null;
-    const span = await ask<Span | null>("trace/at", { ...values, row, time: timeAt(event.offsetX) }).catch(() => null);
+    const span = await spanAt(row, timeAt(event.offsetX));
     setSelected(span);
     return span;
   }
@@ -222,7 +237,7 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
         onKeyDown={(event) => event.key === "Enter" && step(selected?.start ?? view.begin, event.shiftKey)} /></label>
       <button type="button" onClick={() => step(selected?.start ?? view.begin, true)} disabled={!found?.count}>Previous</button>
       <button type="button" onClick={() => step(selected?.start ?? view.begin, false)} disabled={!found?.count}>Next</button>
-      <span role="status" class="hits" data-hits={found?.count}>{found && (found.count ? `${countText(found.count)} found, ${timeText(found.names.reduce((sum, one) => sum + one.own, 0))} self time` : "nothing found")}</span>
+      <span role="status" class="hits" data-hits={found?.count}>{found && (found.count ? `${countText(found.count)} found, ${selfTimes(found.names)}` : "nothing found")}</span>
       <span class="gap" />
       <button type="button" aria-pressed={measuring} data-measure title="Drag over the timeline to measure; also Shift and drag"
         onClick={() => setMeasuring(!measuring)}>Measure</button>
@@ -252,7 +267,7 @@ function Drawing(props: TimelineProps & { outline: Outline }) {
       <dt>Shift and drag, M</dt><dd>measure a range; measure the chosen span. Esc clears</dd>
       <dt>N P, 0</dt><dd>next and previous match of the search; the whole trace</dd></dl></details>
     <p class="hint">Times are under the profiler, which slows down what it watches.</p>
-    {selected && <Details span={selected} />}
+    {selected && <Details span={selected} go={go} />}
     <InView values={values} begin={range?.[0] ?? view.begin} end={range?.[1] ?? view.end} measured={range !== null} />
   </>;
 }
@@ -268,6 +283,13 @@ function follow(target: HTMLElement, event: PointerEvent, move: (now: PointerEve
       done(now);
     }, { signal: stop.signal });
   }
+}
+
+/** Of CPUs and of devices, which are not added. */
+function selfTimes(names: NameSums[]): string {
+  const sum = (device: boolean) => names.filter((one) => one.device === device).reduce((all, one) => all + one.own, 0);
+  const parts = [[false, "self time"], [true, "on the device"]] as const;
+  return parts.filter(([device]) => names.some((one) => one.device === device)).map(([device, word]) => `${timeText(sum(device))} ${word}`).join(", ");
 }
 
 const between = (one: number, other: number, length: number): Range => [Math.max(0, Math.min(one, other)), Math.min(length, Math.max(one, other))];
@@ -305,16 +327,6 @@ function Overview(props: OverviewProps) {
   return <canvas ref={canvas} class="overview" role="img" aria-label="The whole trace; what is in view is lit" onPointerDown={drag} />;
 }
 
-function Details(props: { span: Span }) {
-  const { span } = props;
-  return <div role="status"><dl class="details" aria-label="The chosen span">
-    <dt>{span.name}</dt>
-    <dd>{timeText(span.duration)} (self {timeText(span.own)}), from {timeText(span.start)}; {span.category || "no category"}; {span.track}</dd>
-    {span.path.length > 0 && <dd>in {span.path.join(" › ")}</dd>}
-    {span.detail && <dd>shapes and types: <code>{span.detail}</code></dd>}
-  </dl></div>;
-}
-
 /** The same in words: what takes the time of the part in view, or of what was measured. */
 function InView(props: { values: Values; begin: number; end: number; measured: boolean }) {
   const [window, setWindow] = useState<Range>([props.begin, props.end]);
@@ -326,9 +338,9 @@ function InView(props: { values: Values; begin: number; end: number; measured: b
   return <details open>
     <summary>What takes the time {props.measured ? "in the measured range" : "in view"} ({timeText(window[1] - window[0])})</summary>
     <Answer asked={asked}>{(found) => <div class="scroll"><table class="plain names" data-in-view>
-      <thead><tr><th scope="col">name</th><th scope="col">self</th><th scope="col">total</th><th scope="col">calls</th></tr></thead>
+      <thead><tr><th scope="col">name</th>{found.names.some((row) => row.device) && <th scope="col">on</th>}<th scope="col">self</th><th scope="col">total</th><th scope="col">calls</th></tr></thead>
       <tbody>{found.names.slice(0, 15).map((row) => <tr>
-        <th scope="row" title={row.name}>{row.name}</th><td>{timeText(row.own)}</td><td>{timeText(row.total)}</td><td>{countText(row.calls)}</td>
+        <th scope="row" title={row.name}>{row.short}</th>{found.names.some((one) => one.device) && <td>{row.device ? "device" : "CPU"}</td>}<td>{timeText(row.own)}</td><td>{timeText(row.total)}</td><td>{countText(row.calls)}</td>
       </tr>)}</tbody>
     </table>
       <p class="hint">{found.names.length ? `${counted(found.spans, "span")}, most self time first. Of spans that reach beyond, the part that is inside.` : "There is no span."}</p></div>}</Answer>

@@ -1,6 +1,6 @@
 // Geometry and drawing of the timeline. Knows nothing of the page: a view, what the server cut out of the trace, a canvas.
 
-import type { Cut, Outline } from "./api";
+import type { Cut, Outline, Span } from "./api";
 import { placeText, timeText } from "./units";
 
 export const ROW = 18;
@@ -144,6 +144,38 @@ export function draw(
   drawAxis(pen, view, width, colours, toX);
   if (range) drawRange(pen, range.map(toX) as Range, height, timeText(range[1] - range[0]), colours);
   return drawn;
+}
+
+/** An arrow from each launch to what it launched, whichever of the two is chosen. */
+export function drawLinks(canvas: HTMLCanvasElement, strips: Strip[], view: View, span: Span, colours: Colours): void {
+  const pen = canvas.getContext("2d")!;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const toX = (time: number) => ((time - view.begin) / (view.end - view.begin)) * width;
+  const toY = (row: number) => {
+    const strip = strips.find((one) => row >= one.row && row < one.row + one.rows);
+    return strip ? strip.y + HEAD + (row - strip.row) * ROW + ROW / 2 - 1 - view.top : -ROW;
+  };
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, AXIS, width, height - AXIS);
+  pen.clip();
+  pen.strokeStyle = pen.fillStyle = colours.accent;
+  pen.lineWidth = 2;
+  for (const other of span.linked) {
+    const [launch, ran] = span.settings ? [other, span] : [span, other];
+    const [x, y, toRight, toDown] = [toX(launch.start), toY(launch.row), toX(ran.start), toY(ran.row)];
+    const bend = Math.max(Math.abs(toRight - x) / 2, 20);
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.bezierCurveTo(x + bend, y, toRight - bend, toDown, toRight - 6, toDown);
+    pen.stroke();
+    pen.beginPath();
+    pen.moveTo(toRight, toDown);
+    pen.lineTo(toRight - 8, toDown - 4);
+    pen.lineTo(toRight - 8, toDown + 4);
+    pen.fill();
+  }
+  pen.restore();
 }
 
 function blank(canvas: HTMLCanvasElement, colours: Colours): { pen: CanvasRenderingContext2D; width: number; height: number } {

@@ -1,0 +1,180 @@
+"""The profiler's claims about measuring on a device, checked on yours: none was at hand where it was written.
+
+    .venv/bin/python -m benchmarks.on_gpu                 # cuda, xpu or mps: what torch sees
+    .venv/bin/python -m benchmarks.on_gpu --device cuda:1 > report.md
+
+One table: what was checked, the figure, whether it is as claimed. Please send it back, whatever it says. Takes a few
+minutes; the last check is a small real run of a shipped recipe. Ends with status 1 where a claim does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from profiler.device import Device, check_device_name
+from profiler.errors import ProfilerError, UserError
+from profiler.measure.latency import timed
+from profiler.processes import explain
+from profiler.report.table import Table
+from profiler.units import bytes_text, seconds_text
+
+BLOCK = 256_000_000  # bytes
+ROUNDED = 0.05  # of a block: allocators round up
+APART = 0.2  # of a long call: how far wall time and device time may differ
+RECIPE = "wav2vec2"
+CELLS = {
+    "profiling_dimensions.audio_mockup_secs": [1, 2],
+    "profiling_dimensions.batch_sizes": [1],
+    "profiling_dimensions.export_logs": True,
+    "measure.rounds": 2,
+}
+
+Checked = tuple[str, str, bool]  # what, the figure, whether it is as claimed
+Hold = Callable[[int], Any]  # takes so many bytes of the device for as long as what it gives is held
+
+
+def check_clock(device: Device, work: Callable[[Any], Any]) -> list[Checked]:
+    """`work` gives the device something that takes it some 10 ms or more."""
+    timed(work, None, device)
+    device.synchronize()
+    start = time.perf_counter()
+    work(None)
+    launched = time.perf_counter() - start
+    call = timed(work, None, device)
+    found = [
+        (
+            "a call is waited for",
+            f"{seconds_text(call.wall)}; launching alone {seconds_text(launched)}",
+            call.wall > 2 * launched,
+        )
+    ]
+    if call.device is not None:
+        same = abs(call.device - call.wall) <= APART * call.wall
+        found.append(("events agree with the clock", f"device {seconds_text(call.device)}", same))
+    return found
+
+
+def check_memory(device: Device, hold: Hold) -> list[Checked]:
+    device.start_clean()
+    before = device.peak_bytes()
+    if before is None:
+        return [("peaks of memory", "torch keeps none on this device", True)]
+    held = hold(BLOCK)
+    grown = (device.peak_bytes() or 0) - before
+    del held
+    kept = (device.peak_bytes() or 0) - before
+    device.start_clean()
+    after = (device.peak_bytes() or 0) - before
+    reserved = device.peak_reserved_bytes() or 0
+    return [
+        ("a block is in the peak", bytes_text(grown), BLOCK <= grown <= (1 + ROUNDED) * BLOCK),
+        ("the peak stays when the block is gone", bytes_text(kept), kept == grown),
+        ("the next cell starts without it", bytes_text(max(after, 0)), after <= ROUNDED * BLOCK),
+        ("its memory is given back", f"{bytes_text(reserved)} reserved", reserved < before + BLOCK),
+    ]
+
+
+def check_out_of_memory(device: Device, hold: Hold) -> list[Checked]:
+    memory = device.free_and_total_bytes()
+    if memory is None:
+        return []
+    device.start_clean()
+    before = device.peak_bytes() or 0
+    try:
+        hold(2 * memory[1])
+    except Exception as error:  # the kind differs between devices
+        said = explain(error)
+    else:
+        return [("out of memory is an error", "twice its memory was handed out", False)]
+    device.start_clean()
+    after = device.peak_bytes() or 0
+    return [
+        ("out of memory says so", said, said.startswith("out of memory") and any(c.isdigit() for c in said)),
+        ("the next cell starts clean", bytes_text(max(after - before, 0)), after <= before + ROUNDED * BLOCK),
+    ]
+
+
+def check_run(device: Device, folder: Path) -> list[Checked]:
+    """A small run of a shipped recipe, with traces."""
+    from profiler.api import profile_recipe
+
+    try:
+        run = profile_recipe(RECIPE, CELLS, logdir=folder, device=device.name)
+    except ProfilerError as error:
+        return [(f"a run of {RECIPE}", str(error), False)]
+    found: list[Checked] = []
+    for cell in run.results.cells:
+        if cell.status != "ok" or cell.latency_s is None:
+            found.append((f"cell {cell.place}", cell.reason or cell.status, False))
+            continue
+        on_device, peak, use = cell.device_time_s, cell.peak_memory_bytes, cell.gpu
+        fits = on_device is None or on_device.median <= 1.05 * cell.latency_s.median
+        times = seconds_text(cell.latency_s.median) + (
+            f", device {seconds_text(on_device.median)}" if on_device else ""
+        )
+        found.append((f"cell {cell.place}: device time within wall time", times, fits))
+        if peak is not None and peak.device is not None:
+            size = run.results.models[0].size_bytes.total or 0
+            figures = f"{bytes_text(peak.device)}, reserved {bytes_text(peak.device_reserved or 0)}"
+            figures += f", weights {bytes_text(size)}"
+            found.append((f"cell {cell.place}: peak holds the weights", figures, peak.device >= size))
+        told = use is not None and 0 <= use.idle <= 1 and bool(use.kernels)
+        figures = f"idle {use.idle:.1%}, {use.kernels[0].name}" if use is not None and use.kernels else "nothing"
+        found.append((f"cell {cell.place}: the trace tells of kernels", figures, told or device.kind == "mps"))
+    flags = ", ".join(f"{name} {value}" for name, value in run.results.models[0].flags.items())
+    return [*found, ("flags are recorded", flags or "none", bool(flags))]
+
+
+def report(device: Device) -> bool:
+    import torch
+
+    from profiler.environment import read_gpus
+
+    matrix = torch.randn(4096, 4096, device=device.name)
+
+    def work(_: Any) -> None:
+        for _ in range(20):
+            matrix @ matrix
+
+    def hold(size: int) -> Any:
+        return torch.empty(size, dtype=torch.uint8, device=device.name)
+
+    checked = [*check_clock(device, work), *check_memory(device, hold), *check_out_of_memory(device, hold)]
+    with tempfile.TemporaryDirectory() as folder:
+        checked += check_run(device, Path(folder))
+    rows = [[what, figure, "yes" if holds else "NO"] for what, figure, holds in checked]
+    memory = device.free_and_total_bytes()
+    about = [f"torch {torch.__version__}, Python {platform.python_version()}, {platform.platform()}"]
+    about += [f"{bytes_text(memory[0])} of {bytes_text(memory[1])} free"] if memory else []
+    about += [str(gpu.model_dump(exclude={"uuid"})) for gpu in read_gpus()]
+    print(Table(f"Measuring on {device.name}", ["claim", "figure", "holds"], rows, about).markdown())
+    return all(holds for *_, holds in checked)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", help="such as cuda:1 (default: what torch sees)")
+    given = parser.parse_args()
+    import torch
+
+    there = torch.accelerator.current_accelerator(check_available=True)
+    try:
+        if given.device is None and there is None:
+            raise UserError(f"torch {torch.__version__} sees no accelerator here: there is nothing to check.")
+        device = Device(check_device_name(given.device or str(there)))
+        device.require()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    raise SystemExit(0 if report(device) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What is asked of a device, in which order, and what is made of it: against a stand-in, for there is no real one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from profiler.device import Device, check_device_name
+from profiler.errors import UserError
+from profiler.execution.channel import CellJob, PassDone
+from profiler.execution.worker import Worker
+from profiler.measure import latency
+from profiler.measure.passes.memory import measure_memory
+from profiler.processes import explain
+from tests.helpers.accelerator import LAUNCH_S, FakeAccelerator
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeAccelerator:
+    return FakeAccelerator().install(monkeypatch)
+
+
+def test_a_call_is_timed_between_synchronises_and_its_device_time_between_events(
+    fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "time", fake.clock)
+    fake.compute(5.0)  # work of before: it is waited for, and not counted
+    fake.log.clear()
+    call = latency.timed(lambda value: fake.compute(0.01), None, Device("cuda:0"))
+    wait = "synchronize cuda:0"
+    assert fake.log == [wait, "event", "clock", "compute", "event", wait, "clock"]
+    assert call.wall == pytest.approx(LAUNCH_S + 0.01)
+    assert call.device == pytest.approx(LAUNCH_S + 0.01)  # the device waited for the launch
+
+
+def test_without_waiting_only_the_launch_would_be_measured(
+    fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the synchronise of the test above is what makes the figure right."""
+    monkeypatch.setattr(latency, "time", fake.clock)
+    monkeypatch.setattr(Device, "synchronize", lambda self: None)
+    monkeypatch.setattr(Device, "event", lambda self: None)
+    assert latency.timed(lambda value: fake.compute(0.01), None, Device("cuda:0")).wall == pytest.approx(LAUNCH_S)
+
+
+def test_device_times_of_a_round_add_up(fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "time", fake.clock)
+    size = latency.RoundSize(warmup=1, min_calls=3, max_calls=3)
+    timing = latency.time_calls(lambda value: fake.compute(0.02), [0, 1, 2], Device("cuda"), size)
+    assert timing.device_samples == pytest.approx([LAUNCH_S + 0.02] * 3)
+    assert sum(timing.samples) == pytest.approx(3 * (LAUNCH_S + 0.02))
+
+
+def test_peaks_are_those_of_the_call(fake: FakeAccelerator) -> None:
+    fake.allocate(100)  # weights
+    fake.allocate(700)
+    fake.free(700)  # an earlier, larger call
+
+    def call(value: Any) -> None:
+        fake.allocate(200)
+        fake.free(200)
+
+    device = Device("cuda:0")
+    device.start_clean()
+    found = measure_memory(call, None, device)
+    assert (found.device, found.device_reserved) == (300, 300)
+    assert device.free_and_total_bytes() == (700, 1000)
+
+
+class FakeModel:
+    """Of a job: a call takes as many bytes as its input says."""
+
+    chunks = None
+
+    def __init__(self, fake: FakeAccelerator) -> None:
+        self.fake = fake
+
+    def prepare(self, batch: Any) -> int:
+        return int(batch.seconds_of_audio)
+
+    def run(self, size: int) -> None:
+        self.fake.allocate(size)
+        self.fake.free(size)
+
+
+def measured(fake: FakeAccelerator, seconds: float, tmp_path: Any) -> list[PassDone]:
+    """The memory pass of a cell, in this process: as all cells of a round are measured on a GPU."""
+    done: list[Any] = []
+    batch = SimpleNamespace(seconds_of_audio=seconds, share_of_padding=0.0)
+    channel: Any = SimpleNamespace(send=done.append, receive=lambda: None)
+    worker = Worker(channel)
+    faked: Any = (FakeModel(fake), SimpleNamespace(batch=lambda *given: batch))
+    worker.model, worker.speech = faked
+    job = CellJob(
+        seconds=seconds, batch_size=1, passes=["memory"], device="cuda:0", folder=tmp_path, place="a/b", threads=1
+    )
+    worker._job(job)
+    return [each for each in done if isinstance(each, PassDone)]
+
+
+def test_no_cell_carries_over_the_peak_of_the_one_before(fake: FakeAccelerator, tmp_path: Any) -> None:
+    fake.allocate(100)  # weights
+    (large,), (small,) = (measured(fake, seconds, tmp_path) for seconds in (500, 50))
+    assert (large.result.whole.device, large.result.whole.device_reserved) == (600, 600)
+    assert (small.result.whole.device, small.result.whole.device_reserved) == (150, 150)
+
+
+def test_out_of_memory_fails_the_cell_with_its_figure_and_the_next_one_is_clean(
+    fake: FakeAccelerator, tmp_path: Any
+) -> None:
+    import torch
+
+    fake.allocate(100)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        measured(fake, 5000, tmp_path)
+    said = explain(caught.value)
+    assert said.startswith("out of memory: CUDA out of memory. Tried to allocate 5000 B.")
+    assert "total capacity of 1000 B of which 900 B is free" in said
+    (after,) = measured(fake, 50, tmp_path)
+    assert after.result.whole.device == 150
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu", "mtia", "mps"])
+def test_every_kind_goes_the_same_way(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAccelerator(kind, devices=2).install(monkeypatch)
+    name = kind if kind == "mps" else f"{kind}:1"
+    device = Device(check_device_name(name))
+    device.require()
+    device.start_clean()
+    wanted = [f"set_device_index {device.index}", f"synchronize {name}", "empty_cache"]
+    assert fake.log == wanted + (["reset_peak"] if kind != "mps" else [])
+    assert not device.can_fork
+    assert (device.event() is None) == (device.peak_bytes() is None) == (kind == "mps")
+
+
+def test_a_cpu_is_asked_for_nothing(fake: FakeAccelerator) -> None:
+    device = Device("cpu")
+    device.require()
+    device.start_clean()
+    device.synchronize()
+    device.reset_peak()
+    assert fake.log == []
+    assert device.event() is device.peak_bytes() is device.free_and_total_bytes() is None
+
+
+def test_a_device_that_is_not_there_is_named_with_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeAccelerator("xpu").install(monkeypatch)
+    with pytest.raises(UserError, match=r"cuda was asked for, but torch sees one of the kind xpu here .* --device xpu"):
+        Device("cuda").require()
+    with pytest.raises(UserError, match=r"There is no xpu:3; torch sees 1 device"):
+        Device("xpu:3").require()
+    FakeAccelerator(devices=0).install(monkeypatch)
+    with pytest.raises(UserError, match="torch sees no accelerator here"):
+        Device("cuda:0").require()
+    with pytest.raises(UserError, match="Unknown device `gpu`"):
+        check_device_name("gpu")
+
+
+def test_flags_of_torch_are_told_of_a_gpu_alone() -> None:
+    found = Device("cuda:0").flags()
+    assert set(found) >= {"cudnn.benchmark", "cudnn.allow_tf32", "float32_matmul_precision"}
+    assert set(Device("xpu").flags()) == {"float32_matmul_precision"}
+    assert Device("cpu").flags() == {}
+
+
+def test_the_profiler_records_what_the_device_has() -> None:
+    assert [[each.name for each in Device(name).activities()] for name in ("cpu", "cuda:1", "xpu", "mps")] == [
+        ["CPU"],
+        ["CPU", "CUDA"],
+        ["CPU", "XPU"],
+        ["CPU"],
+    ]
