@@ -13,7 +13,7 @@ setup: $(READY)
 # Made anew only when what is installed has changed.
 $(READY): setup.cfg pyproject.toml $(CONSTRAINTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[dev,datasets,energy,espnet,pandas,quantize,silero,transducer]"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[dev,datasets,energy,espnet,pandas,quantize,silero,speech-models,transducer]"
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --no-deps espnet zeus
 	@touch $(READY)
 

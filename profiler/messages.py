@@ -105,3 +105,8 @@ def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
     if by == "decided":
         return f"Stopped after {rounds} rounds: every cell is decided."
     return f"Stopped after {rounds} round(s), as asked (measure.rounds): too few for a 95 % CI."
+
+
+def timed_region(output: str) -> str:
+    """From what to what a call is timed, by the name of its output."""
+    return f"{'text' if output in ('speech', 'mel spectrogram') else 'waveforms'} in memory to {output}"

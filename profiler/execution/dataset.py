@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler import messages
 from profiler.dataset.plan import DatasetPlan
 from profiler.environment import available_memory
 from profiler.errors import ModelError, NotSupported, UserError, WorkerError
@@ -196,7 +197,7 @@ class DatasetPasses:
         model = self.file.head.model(state.variant)
         output = model.output if model else "the model's final output"
         audio = "its own" if all(u.audio for batch in self.plan.batches for u in batch) else self._sample_audio()
-        result = state.result(f"waveforms in memory to {output}", audio)
+        result = state.result(messages.timed_region(output), audio)
         self.file.put_dataset(result, self.scoring.record(state, result, model))
         return result
 

@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -108,6 +109,9 @@ def _do_passes(
         emit(BeginPass(name))
         start = time.perf_counter()
         found = PASSES[name].measure(work)
+        if name == "time" and model.speech_made:  # of a model that speaks, the seconds of speech made are what counts
+            made = statistics.fmean(model.speech_made)
+            given, work = given.model_copy(update={"seconds_of_audio": made}), replace(work, seconds_of_audio=made)
         done = PassDone(name=name, input=given, work_s=time.perf_counter() - start)
         if isinstance(found, Absent):
             done.reason = found.reason

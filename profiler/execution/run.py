@@ -310,7 +310,7 @@ class Execution:
         audio = self.recipe.profiling_dimensions.example_audio
         result = state.result(
             self.loaded.by_variant[state.cell.variant].measure.width,
-            f"waveforms in memory to {output}",
+            messages.timed_region(output),
             Path(audio).name if audio else "random data",
             self.schedule.stopped_by or "",
         )

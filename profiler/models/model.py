@@ -46,6 +46,8 @@ class ModelRequest:
     base_first: bool = False  # before all installed packages; else after them
     trust: bool = False  # whether the user said --trust: else only what is on the allow list is imported and called
     tokens_per_second: float = 5.3
+    prompt: str | None = None
+    new_tokens: int | None = None
     seed: int = 0
     device: str = "cpu"
 
@@ -95,3 +97,4 @@ class Model:
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

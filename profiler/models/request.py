@@ -42,6 +42,8 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool =
         base=base.resolve(),
         trust=trust,
         tokens_per_second=wanted.tokens_per_second,
+        prompt=wanted.prompt,
+        new_tokens=wanted.new_tokens,
         seed=recipe.measure.seed,
         device=device,
     )

@@ -67,6 +67,14 @@ class PretrainedModel(Section):
         5.3,
         description="with random weights, how many tokens a decoder is made to produce per second of audio",
     )
+    prompt: str | None = Field(
+        None,
+        description="what a language model that processes speech is asked, through its own chat template; null: for a "
+        "transcript",
+    )
+    new_tokens: PositiveCount | None = Field(
+        None, description="most tokens that a decoder may write for a recording; null: as the model's own settings say"
+    )
 
 
 class ProfilingDimensions(Section):

@@ -16,6 +16,7 @@ __all__ = ["PASSES", "Absent", "Pass", "Turns", "Work"]
 ORDER = (
     "time",
     "memory",
+    "decoding",
     "energy",
     "operations",
     "breakdown",
