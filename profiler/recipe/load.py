@@ -24,6 +24,7 @@ from profiler.hyperyaml.outline import Key, Outline, dotted
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
+from profiler.models.identify import found_type
 from profiler.recipe.check import check_values
 from profiler.recipe.inputs import check_inputs
 from profiler.recipe.schema import Recipe, Variant
@@ -166,8 +167,11 @@ def _check(
             unresolved = [source.cannot_resolve(error)]
     raw = values is None
     values = _without_variables(source.document.tree, source.outline) if raw else values
+    model, unknown = found_type(values.get("pretrained_model"), source.path.parent)
+    values = {**values, "pretrained_model": model} if model is not None else values
     recipe, wrong = check_values(values)
-    wrong += check_inputs(values, source.path.parent, read_audio, source.trust)
+    wrong += [(("pretrained_model", "type"), unknown)] if unknown else []
+    wrong += [] if unknown else check_inputs(values, source.path.parent, read_audio, source.trust)
     mistakes = []
     for key, sentence in wrong:
         name = dotted(key)

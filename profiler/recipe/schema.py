@@ -32,7 +32,11 @@ class PretrainedModel(Section):
     """Which model to profile."""
 
     source: str = Field(min_length=1, description="hub id, local folder, or a bundle's name")
-    type: str = Field(min_length=1, description="the interface class, such as EncoderASR or AutoModelForCTC")
+    type: str = Field(
+        min_length=1,
+        description="the interface class, such as EncoderASR or AutoModelForCTC; auto: found by looking at the model's "
+        "name and files",
+    )
     weights: Literal["auto", "pretrained", "random"] = Field(
         "auto",
         description="auto: pretrained where the cache or the hub has them, else random; "

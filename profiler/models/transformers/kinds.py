@@ -19,8 +19,8 @@ MAPPINGS = {
     "AutoModelForCTC": "MODEL_FOR_CTC_MAPPING_NAMES",
     "AutoModelForRNNT": "MODEL_FOR_RNNT_MAPPING_NAMES",
     "AutoModelForTDT": "MODEL_FOR_TDT_MAPPING_NAMES",
-    "AutoModelForSpeechSeq2Seq": "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
     "AutoModelForMultimodalLM": "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
+    "AutoModelForSpeechSeq2Seq": "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
     "AutoModelForAudioClassification": "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
     "AutoModelForAudioFrameClassification": "MODEL_FOR_AUDIO_FRAME_CLASSIFICATION_MAPPING_NAMES",
     "AutoModelForAudioXVector": "MODEL_FOR_AUDIO_XVECTOR_MAPPING_NAMES",
@@ -66,11 +66,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def interfaces_of(config: dict[str, Any]) -> list[str]:
-    """The interfaces that fit a config.json: first those whose class the weights were saved from."""
+    """The interfaces that fit a config.json: first those whose class the weights were saved from, else the encoder."""
     kind, saved = config.get("model_type"), config.get("architectures")
     saved = set(saved) if isinstance(saved, list) else set()
     fitting = {name: classes[kind] for name, classes in known_kinds().items() if kind in classes}
-    return sorted(fitting, key=lambda name: not (fitting[name] & saved))
+    by_class = sorted(fitting, key=lambda name: not (fitting[name] & saved))
+    # A class that is none of theirs, of pretraining for one, has no head of theirs either.
+    known = any(fitting[name] & saved for name in fitting) or not saved
+    return by_class if known else sorted(fitting, key=lambda name: name != "AutoModel")
 
 
 def refuse_other_kinds(config: dict[str, Any], kind: str, source: str) -> None:
