@@ -92,7 +92,7 @@ class Model:
     rate: int
     components: dict[str, torch.nn.Module]
     notes: list[str] = field(default_factory=list)
-    weights: Literal["pretrained", "random", "no"] = "random"
+    weights: Literal["pretrained", "as constructed", "random", "no"] = "random"
     chunks: Chunks | None = None
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same

@@ -163,7 +163,7 @@ class Model(Record):
     variant: FileName
     source: str
     type: str
-    weights: Literal["pretrained", "random", "no"] | None = None
+    weights: Literal["pretrained", "as constructed", "random", "no"] | None = None
     output: str | None = None
     sample_rate: int | None = None
     window_s: float | None = None  # seconds to which shorter audio is padded

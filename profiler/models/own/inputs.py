@@ -76,9 +76,41 @@ def load_state(module: Any, request: ModelRequest, path: str) -> None:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise ModelError(f"The checkpoint {path} cannot be read: {reason(error)}. Save it as a state dict.") from error
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
+    wanted = module.state_dict()
+    found = best_fit(state, set(wanted))
     try:
-        module.load_state_dict(state)
+        module.load_state_dict(found)
     except (RuntimeError, TypeError, AttributeError) as error:
-        raise ModelError(f"The checkpoint {path} does not fit {request.source}: {reason(error)}") from error
+        raise ModelError(
+            f"The checkpoint {path} does not fit {request.source}: {reason(error)} {_held(state, found, wanted)}"
+        ) from error
+
+
+NESTED = ("model", "model_state", "model_state_dict", "state_dict", "module", "net", "weights")
+PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
+
+
+def best_fit(state: Any, wanted: set[str]) -> Any:
+    """The part of a checkpoint whose names fit a model best: itself or under a usual key, with a usual prefix or not."""
+    parts = [state]
+    for part in parts:  # grows while it is walked; a checkpoint is not deep
+        if isinstance(part, dict) and len(parts) < 50:
+            parts += [part[name] for name in NESTED if isinstance(part.get(name), dict)]
+            names = [name for name in part if isinstance(name, str)]
+            parts += [
+                {name.removeprefix(prefix): value for name, value in part.items()}
+                for prefix in PREFIXES
+                if names and all(name.startswith(prefix) for name in names)
+            ]
+    return max(parts, key=lambda part: len(wanted & set(part)) if isinstance(part, dict) else -1)
+
+
+def _held(state: Any, found: Any, wanted: dict[str, Any]) -> str:
+    """What the file has, and what the class wants, by their first names."""
+    if not isinstance(state, dict):
+        return f"The file holds a {type(state).__name__}, and no state dict."
+    outer = "" if found is state else f" under {', '.join(map(str, list(state)[:5]))}"
+    return (
+        f"The file holds {len(found)} entries{outer}, such as {', '.join(map(str, list(found)[:3]))}; the class has "
+        f"{len(wanted)}, such as {', '.join(list(wanted)[:3])}."
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,10 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
     import torch
 
     module = _made(request)
-    return wrap(module if torch.empty(0).is_meta else module.to(request.device), request)
+    model = wrap(module if torch.empty(0).is_meta else module.to(request.device), request)
+    if request.weights != "random":  # which is the recipe's word for it: the class may load its own
+        model.weights = "as constructed"
+    return model
 
 
 def _made(request: ModelRequest) -> Any:
@@ -67,10 +71,29 @@ def _class_named(request: ModelRequest) -> Any:
     try:
         return getattr(_imported(module_name), name)
     except (ImportError, ValueError, AttributeError) as error:
+        if (place := _place(error)) is not None:  # it was found, and something in it failed
+            raise ModelError(
+                f"{request.source} cannot be imported: {type(error).__name__}: {error} ({place})."
+            ) from error
         raise ModelError(
             f"Cannot find the class {request.source}: {error}. Name it package.module.Class, installed or beside the "
             "recipe."
         ) from error
+    except Exception as error:  # whatever a user's file raises while it is imported
+        raise ModelError(
+            f"{request.source} cannot be imported: {type(error).__name__}: {error} ({_place(error) or 'no line'})."
+        ) from error
+
+
+def _place(error: BaseException) -> str | None:
+    """The last line of an imported file that an error went through: 'my_models.py, line 3'."""
+    found = None
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith("<") and "importlib" not in frame.filename and frame.filename != __file__:
+            found = f"{frame.filename}, line {frame.lineno}"
+    return found
 
 
 def _imported(name: str) -> Any:
