@@ -58,3 +58,14 @@ def did_you_mean(word: str, known: list[str]) -> str:
     if close:
         return f" Did you mean `{close[0]}`?"
     return f" Known here: {', '.join(known[:LIST_AT_MOST])}." if known else ""
+
+
+def whole_line(text: str) -> str:
+    """The first line of a library's message that says something, with the lines that it announces by a colon."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().strip("`")]
+    found = lines[0] if lines else ""
+    for line in lines[1:]:
+        if not found.endswith(":"):
+            break
+        found += f" {line}"
+    return found

@@ -107,6 +107,13 @@ def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
     return f"Stopped after {rounds} round(s), as asked (measure.rounds): too few for a 95 % CI."
 
 
+FAILED_IN_LIBRARY = (
+    "An error inside the model or its library: worker.log in the run's folder has all of it. Install what it asks for; "
+    "a setting that it names goes into pretrained_model.overrides; leave out lengths and batch sizes that the model "
+    "does not take."
+)
+
+
 def timed_region(output: str) -> str:
     """From what to what a call is timed, by the name of its output."""
     return f"{'text' if output in ('speech', 'mel spectrogram') else 'waveforms'} in memory to {output}"

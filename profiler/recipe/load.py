@@ -161,6 +161,7 @@ def _check(
                 source.document.tree,
                 nest({**source.overrides, **settings}),
                 functools.partial(compute, trust=source.trust),
+                null_removes=True,
             )
             values = _evaluated(_named_class(_without_variables(resolved, source.outline)), source.trust)
         except Unresolved as error:

@@ -91,7 +91,7 @@ PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, to
 
 
 def best_fit(state: Any, wanted: set[str]) -> Any:
-    """The part of a checkpoint whose names fit a model best: itself or under a usual key, with a usual prefix or not."""
+    """The part of a checkpoint whose names fit a model best: itself or under a usual key, with or without a prefix."""
     parts = [state]
     for part in parts:  # grows while it is walked; a checkpoint is not deep
         if isinstance(part, dict) and len(parts) < 50:

@@ -5,6 +5,7 @@ The timed region is what a user of the library runs: feature extractor, model, a
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +84,18 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
         why = OTHER_SIZES if "size mismatch" in str(error) else _reason(error)
         raise ModelError(f"transformers cannot load {source} as {request.type}: {why}") from error
     _require_all_parts(module, set(loading["missing_keys"]), request, source)
+    _freeze_as_built(module, config)
     return _wrap(module, settings, request, source)
+
+
+def _freeze_as_built(module: Any, config: Any) -> None:
+    """Parameters that the class freezes when it is built, such as Whisper's positions, are loaded as trainable ones."""
+    import torch
+
+    with contextlib.suppress(Exception), torch.device("meta"):  # some classes cannot be built without memory
+        for name, built in type(module)(config).named_parameters():
+            if not built.requires_grad:
+                module.get_parameter(name).requires_grad_(False)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
@@ -98,7 +110,8 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         raise
     except Exception as error:
         raise ModelError(f"transformers cannot build {folder} as {request.type}: {_reason(error)}") from error
-    return _wrap(module, settings, request, str(folder), pin_steps=True)
+    with torch.device("cpu"):  # a model that is only counted is built on the meta device, its feature extractor is not
+        return _wrap(module, settings, request, str(folder), pin_steps=True)
 
 
 def _auto_class(name: str) -> Any:
