@@ -114,6 +114,7 @@ FAILED_IN_LIBRARY = (
 )
 
 
-def timed_region(output: str) -> str:
+def timed_region(output: str | None) -> str:
     """From what to what a call is timed, by the name of its output."""
+    output = output or "the model's final output"
     return f"{'text' if output in ('speech', 'mel spectrogram') else 'waveforms'} in memory to {output}"

@@ -195,7 +195,7 @@ class DatasetPasses:
 
     def _put(self, state: DatasetState) -> DatasetResult:
         model = self.file.head.model(state.variant)
-        output = model.output if model else "the model's final output"
+        output = model.output if model else None
         audio = "its own" if all(u.audio for batch in self.plan.batches for u in batch) else self._sample_audio()
         result = state.result(messages.timed_region(output), audio)
         self.file.put_dataset(result, self.scoring.record(state, result, model))

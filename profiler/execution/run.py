@@ -306,7 +306,7 @@ class Execution:
 
     def _result(self, state: CellState) -> CellResult:
         model = self.file.head.model(state.cell.variant)
-        output = model.output if model else "the model's final output"
+        output = model.output if model else None
         audio = self.recipe.profiling_dimensions.example_audio
         result = state.result(
             self.loaded.by_variant[state.cell.variant].measure.width,

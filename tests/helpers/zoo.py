@@ -90,7 +90,7 @@ def small(config: Any, **given: Any) -> Any:
 
 
 def _shrunk(values: dict[str, Any]) -> dict[str, Any]:
-    made = {}
+    made: dict[str, Any] = {}
     for name, value in values.items():
         if name in LEFT_OUT:
             continue

@@ -266,7 +266,12 @@ def test_a_language_is_an_argument_of_generate_and_an_old_folder_says_what_it_la
     model = load(SHIPPED, overrides=tiny.SHIPPED_WHISPER | {"language": "en", "task": "translate"})
     given: list[dict[str, Any]] = []
     generate = model.module.generate
-    model.module.generate = lambda *rows, **named: given.append(named) or generate(*rows, **named)
+
+    def noted(**named: Any) -> Any:
+        given.append(named)
+        return generate(**named)
+
+    model.module.generate = noted
     Heard(model).run(speech(1))
     assert (given[0]["language"], given[0]["task"]) == ("en", "translate")
     assert "Decoding: greedy, language en." in model.notes

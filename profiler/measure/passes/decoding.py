@@ -42,7 +42,7 @@ class DecodingPass(Pass[dict[str, float], dict[str, float]]):
 
     def measure(self, work: Work) -> dict[str, float] | Absent:
         watch, begun = _Watch(work), time.perf_counter()
-        calls = []
+        calls: list[dict[str, float]] = []
         try:
             while len(calls) < CALLS and (not calls or time.perf_counter() - begun < ENOUGH_SECONDS):
                 calls.append(watch.call())

@@ -85,7 +85,7 @@ class Waveforms:
         frames = getattr(extractor, "max_length", None) if hasattr(extractor, "num_mel_bins") else None
         self.window = getattr(extractor, "n_samples", None) or getattr(extractor, "nb_max_samples", None)
         self.window = self.window or (int(frames * self.rate / 100) if frames else None)
-        self.padding = {} if self.window else {"padding": True}
+        self.padding: dict[str, Any] = {} if self.window else {"padding": True}
         if hasattr(extractor, "n_samples"):
             self.padding = {"padding": "max_length"}
         config = module.config
@@ -158,7 +158,7 @@ class Prompted:
     def __call__(self, rows: list[Any]) -> Any:
         if self.transcribes:
             names = inspect.signature(self.transcribes).parameters
-            more = {"model_id": self.request.source} if "model_id" in names else {}
+            more: dict[str, Any] = {"model_id": self.request.source} if "model_id" in names else {}
             more |= {"sampling_rate": self.rate, "format": ["wav"] * len(rows)} if "format" in names else {}
             made = self.transcribes(audio=list(rows), **more)
         else:
