@@ -15,7 +15,7 @@ import textwrap
 import time
 from pathlib import Path
 
-EXTRAS = "dev,datasets,docs,energy,espnet,pandas,quantize,silero,transducer"
+EXTRAS = "dev,datasets,docs,energy,espnet,pandas,quantize,silero,speech-models,transducer"
 ALONE = ("espnet", "zeus")  # without what they ask for: setup.cfg says why
 NEEDED_GB = 3.0  # of disk: everything with a CPU build of torch
 EVERY = 15.0  # seconds between two lines where nobody watches

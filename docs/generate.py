@@ -35,6 +35,10 @@ python profile.py show my-model.yaml --no-counts measure.rounds=1 profiling_dime
 ```
 
 `show` prints the keys that differ from the defaults (`--all`: every key), and all mistakes at once, with their lines.
+
+On the command line and in a variant's `set`, a mapping is merged into the one that is there: keys that it does not name
+stay. `pretrained_model.overrides={}` takes the whole mapping away, and so does `pretrained_model.overrides=null`; any
+other value, a list too, is replaced.
 """
 END = """
 ## A variant

@@ -27,6 +27,7 @@ ROUNDING_SECONDS = 0.05  # manifests round lengths; so far beyond the end of a f
 USED_SECONDS = 600.0  # of a recording; a longer cell uses as much as its own length
 SLOWEST, FASTEST = 1_000, 1_000_000  # samples a second; what is outside was written by mistake, or to do harm
 MOST_CHANNELS = 256  # large arrays of microphones have fewer
+LONGEST_TRANSCRIPT = 1 << 20  # characters; ten minutes have a hundredth of it
 NOISE_LEVEL = 0.1  # about -20 dBFS, the level of speech
 
 
@@ -37,6 +38,7 @@ class Batch:
     waveforms: Samples
     lengths: npt.NDArray[np.int64]
     rate: int
+    texts: tuple[str, ...] = ()  # what is said in each row, where a transcript stands beside the recording
 
     @property
     def seconds_of_audio(self) -> float:
@@ -148,6 +150,7 @@ class Speech:
         self.rate = rate
         self._path, self._seconds = path, USED_SECONDS
         self._held = read_mono(path, rate, seconds=USED_SECONDS, or_less=True) if path else None
+        self._words = read_transcript(path) if path else []
 
     def _recording(self, seconds: float) -> Samples | None:
         """What rows of this length are taken from, whatever was asked for before."""
@@ -164,7 +167,8 @@ class Speech:
         chance = np.random.default_rng(seed)
         rows = np.empty((batch_size, length), dtype=np.float32)
         recording = self._recording(seconds)
-        for row, start in zip(rows, _starts(recording, batch_size, chance), strict=True):
+        starts = _starts(recording, batch_size, chance)
+        for row, start in zip(rows, starts, strict=True):
             if recording is None:
                 row[:] = chance.standard_normal(length, dtype=np.float32) * NOISE_LEVEL
             else:
@@ -176,7 +180,37 @@ class Speech:
             lengths[1:] = np.maximum(1, np.round(length * shares)).astype(np.int64)
             for row, used in zip(rows, lengths, strict=True):
                 row[used:] = 0.0
-        return Batch(rows, lengths, self.rate)
+        return Batch(rows, lengths, self.rate, self._texts(starts, lengths, recording))
+
+    def _texts(self, starts: list[int], lengths: npt.NDArray[np.int64], recording: Samples | None) -> tuple[str, ...]:
+        """The words of each row: as many of the transcript as its share of the recording, from where it begins."""
+        if recording is None or not self._words:
+            return ()
+        each = len(self._words) / len(recording)
+        return tuple(
+            " ".join(
+                self._words[(int(start * each) + number) % len(self._words)]
+                for number in range(max(1, round(int(length) * each)))
+            )
+            for start, length in zip(starts, lengths, strict=True)
+        )
+
+
+def read_transcript(audio: Path) -> list[str]:
+    """The words said in a recording: of the file beside it that ends in .txt, or in .tsv with a column `text`."""
+    for file in (audio.with_suffix(".tsv"), audio.with_suffix(".txt")):
+        try:
+            with file.open(encoding="utf-8") as opened:
+                text = opened.read(LONGEST_TRANSCRIPT)
+        except (OSError, UnicodeDecodeError):
+            continue
+        if file.suffix == ".txt":
+            return text.split()
+        head, *lines = (line.split("\t") for line in text.splitlines() if line.strip())
+        if "text" in head:
+            column = head.index("text")
+            return " ".join(line[column] for line in lines if len(line) > column).split()
+    return []
 
 
 def _starts(recording: Samples | None, count: int, chance: np.random.Generator) -> list[int]:

@@ -66,3 +66,14 @@ def did_you_mean(word: str, known: list[str]) -> str:
         return f" Did you mean `{close[0]}`?"
     more = f" and {len(known) - LIST_AT_MOST} more" if len(known) > LIST_AT_MOST else ""
     return f" Known here: {', '.join(known[:LIST_AT_MOST])}{more}." if known else ""
+
+
+def whole_line(text: str) -> str:
+    """The first line of a library's message that says something, with the lines that it announces by a colon."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().strip("`")]
+    found = lines[0] if lines else ""
+    for line in lines[1:]:
+        if not found.endswith(":"):
+            break
+        found += f" {line}"
+    return found

@@ -112,3 +112,10 @@ def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:
     if by == "decided":
         return f"Stopped after {rounds} rounds: every cell is decided."
     return f"Stopped after {many(rounds, 'round')}, as asked (measure.rounds): too few for a 95 % CI."
+
+
+FAILED_IN_LIBRARY = (
+    "An error inside the model or its library: worker.log in the run's folder has all of it. Install what it asks for; "
+    "a setting that it names goes into pretrained_model.overrides; leave out lengths and batch sizes that the model "
+    "does not take."
+)

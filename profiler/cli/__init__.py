@@ -20,6 +20,7 @@ from profiler.errors import ProfilerError, UserError, closest
 
 GROUPS = {
     "recipes": {
+        "init": "write a recipe for a model: a hub id, a folder, a file, a class",
         "ls": "list the recipes that ship",
         "cp": "copy a shipped recipe to a file of your own",
         "show": "check a recipe and show its plan, without running it",
@@ -55,11 +56,13 @@ Real-time factor, peak memory and traces of a speech model, over a grid of
 durations and batch sizes.
 
   profile.py RECIPE [key=value ...] [options]   run a recipe
+  profile.py MODEL [key=value ...] [options]    write a recipe for a model, and run it
 """
 EPILOG = """
 examples:
   profile.py recipes/wav2vec2.yaml
   profile.py recipes/wav2vec2.yaml batch_sizes=[1,8] --threads 1
+  profile.py init openai/whisper-tiny
   profile.py cp wav2vec2 my-model.yaml
 
 `profile.py RECIPE --help` lists the options of a run, `profile.py COMMAND

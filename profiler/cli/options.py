@@ -11,7 +11,9 @@ from profiler.results import LOGDIR
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe's file, or the name of a shipped one")
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help="a recipe's file, or the name of a shipped one; to run also a model"
+    )
     parser.add_argument(
         "overrides", metavar="key=value", nargs="*", help="set a dotted key of the recipe, typed as YAML"
     )

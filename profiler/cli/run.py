@@ -11,6 +11,8 @@ from pathlib import Path
 from profiler.cli.options import add_full, add_json, add_logdir, add_recipe, overrides
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
+from profiler.models.identify import could_be_model
+from profiler.recipe.init import write_recipe
 from profiler.recipe.load import load_recipe
 from profiler.results import LOGDIR
 from profiler.results.runs import check_logdir, find_run
@@ -31,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     path = recipe_path(arguments.recipe)
+    if not path.is_file() and could_be_model(arguments.recipe):
+        written = write_recipe(arguments.recipe)
+        path = written.path
+        print(f"Wrote {path}: {written.found.source} as {written.found.type}.", file=sys.stderr)
     check_device_name(arguments.device)
     if arguments.threads is not None and arguments.threads < 1:
         raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")

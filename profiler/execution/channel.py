@@ -122,7 +122,7 @@ Request = Load | Do | Turn | PeakReset
 class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     """What the results say of the model; the fields of a `ModelResult` in results.json."""
 
-    weights: Literal["pretrained", "random", "no"]
+    weights: Literal["pretrained", "as constructed", "random", "no"]
     output: str
     sample_rate: int
     window_s: float | None

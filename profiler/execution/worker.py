@@ -22,6 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -206,6 +207,9 @@ class Worker:
             self.channel.send(channel.BeginPass(name))
             start = time.perf_counter()
             found = PASSES[name].measure(work)
+            if name == "time" and model.speech_made:  # of a model that speaks, the seconds of speech made count
+                made = statistics.fmean(model.speech_made)
+                given, work = given.model_copy(update={"seconds_of_audio": made}), replace(work, seconds_of_audio=made)
             done = channel.PassDone(name=name, input=given, work_s=time.perf_counter() - start)
             if isinstance(found, Absent):
                 done.reason = found.reason

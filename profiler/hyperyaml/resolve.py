@@ -38,9 +38,16 @@ class Unresolved(ValueError):
         self.line = line
 
 
-def resolve(tree: Any, overrides: dict[str, object], compute: Callable[[Call], Any], must_match: bool = False) -> Any:
+def resolve(
+    tree: Any,
+    overrides: dict[str, object],
+    compute: Callable[[Call], Any],
+    must_match: bool = False,
+    null_removes: bool = False,
+) -> Any:
     """The tree with `overrides` in it and no reference left. Raises Unresolved.
 
+    A mapping is merged into the one that is there; an empty one replaces it, and with `null_removes` so does null.
     `compute` gives the value of a call that a text needs; it raises Unresolved for what may not be run here.
     """
     tree = copy.deepcopy(tree)  # the same file is resolved once for each variant
@@ -48,7 +55,7 @@ def resolve(tree: Any, overrides: dict[str, object], compute: Callable[[Call], A
         unknown = [key for key in overrides if must_match and key not in tree]
         if unknown:
             raise Unresolved(f"there is no `{unknown[0]}` to override; known are {', '.join(map(str, tree))}")
-        _merge(tree, overrides)
+        _merge(tree, overrides, null_removes)
         size(tree)
         found = _Resolver(tree, compute).value(tree)
         size(found)
@@ -59,15 +66,17 @@ def resolve(tree: Any, overrides: dict[str, object], compute: Callable[[Call], A
         raise Unresolved("values or references are nested too deep") from None
 
 
-def _merge(tree: Any, changes: dict[str, object]) -> None:
+def _merge(tree: Any, changes: dict[str, object], null_removes: bool) -> None:
     for key, value in changes.items():
-        if isinstance(value, dict) and key in tree:
+        if value is None and null_removes and isinstance(tree.get(key), dict):
+            del tree[key]
+        elif isinstance(value, dict) and key in tree and not (value == {} and isinstance(tree[key], dict)):
             inner = tree[key]
             inner = inner.arguments if isinstance(inner, Call) else inner
             inner = inner.overrides if isinstance(inner, Include) else inner
             if not isinstance(inner, dict):
                 raise Unresolved(f"The structure of the overrides does not match the structure of the file at `{key}`")
-            _merge(inner, value)
+            _merge(inner, value, null_removes)
         else:
             tree[key] = value
 

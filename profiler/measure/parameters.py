@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 REST = "other"
 # Keys of pretrained_model on which the size of a model does not depend.
-WITHOUT_SIZE = ("weights", "tokens_per_second")
+WITHOUT_SIZE = ("weights", "tokens_per_second", "prompt", "new_tokens")
 
 
 def count_parameters(model: Model) -> Parameters:

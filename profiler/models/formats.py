@@ -161,6 +161,17 @@ def cached_folder(source: str, filename: str) -> Path | None:
     return Path(found).parent if isinstance(found, str) else None
 
 
+def fetch(source: str, filename: str) -> Path | None:
+    """One file of a hub model, downloaded; None where there is none."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        return Path(hf_hub_download(source, filename))
+    except (HfHubHTTPError, HFValidationError, OSError):
+        return None
+
+
 def stay_offline() -> None:
     """From here on no library looks at the network in this process, not even for one file of many."""
     from huggingface_hub import constants

@@ -73,6 +73,4 @@ def _build_random(adapter: Adapter, request: ModelRequest, reason: str) -> Model
 
     folder = adapter.FORMAT.description(request, reason)
     torch.manual_seed(request.seed)
-    model = adapter.build_random(request, folder)
-    model.weights = "random"
-    return model
+    return adapter.build_random(request, folder)

@@ -48,6 +48,8 @@ class ModelRequest:
     base_first: bool = False  # before all installed packages; else after them
     trust: bool = False  # whether the user said --trust: else only what is on the allow list is imported and called
     tokens_per_second: float = 5.3
+    prompt: str | None = None
+    new_tokens: int | None = None
     seed: int = 0
     device: str = "cpu"
 
@@ -85,6 +87,8 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool =
         base=base.resolve(),
         trust=trust,
         tokens_per_second=wanted.tokens_per_second,
+        prompt=wanted.prompt,
+        new_tokens=wanted.new_tokens,
         seed=recipe.measure.seed,
         device=device,
     )
@@ -146,8 +150,9 @@ class Model:
     rate: int
     components: dict[str, torch.nn.Module]
     notes: list[str] = field(default_factory=list)
-    weights: Literal["pretrained", "random", "no"] = "random"
+    weights: Literal["pretrained", "as constructed", "random", "no"] = "random"
     chunks: Chunks | None = None
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

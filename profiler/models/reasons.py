@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from profiler.errors import ModelError
+from profiler.errors import ModelError, whole_line
 
 UNREADABLE = ("SafetensorError", "UnpicklingError", "EOFError", "BadZipFile")
 OTHER_SIZES = "the saved weights have other sizes than its configuration; overrides of sizes need weights: random"
@@ -21,10 +21,7 @@ def reason(error: Exception) -> str:
     # The first argument, because the text of a KeyError is its argument in quotes; of an OSError it is a number.
     first = error.args[0] if error.args and not isinstance(error, OSError) else None
     text = str(error if first is None else first)  # None: of YAML, which has what was being read first
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return name
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return whole_line(text) or name
 
 
 @contextmanager

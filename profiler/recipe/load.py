@@ -23,6 +23,7 @@ from profiler.hyperyaml.outline import Key, Mistake, Outline, RecipeError, dotte
 from profiler.hyperyaml.read import Document, read_document
 from profiler.hyperyaml.resolve import Unresolved, resolve
 from profiler.hyperyaml.values import Call, Include, Reference, contains_call
+from profiler.models.identify import found_type
 from profiler.recipe.check import check_inputs, check_values, full_names
 from profiler.recipe.schema import Recipe, Variant
 from profiler.shipped import shipped_recipes
@@ -143,6 +144,7 @@ def _check(
                 source.document.tree,
                 nest({**source.overrides, **settings}),
                 functools.partial(compute, trust=source.trust),
+                null_removes=True,
             )
             values = _evaluated(_named_class(_without_variables(resolved, source.document.outline)), source.trust)
         except Unresolved as error:
@@ -152,8 +154,11 @@ def _check(
             unresolved = [Mistake(f"cannot be resolved: {reason}", what, str(source.document.path), error.line)]
     raw = values is None
     values = _without_variables(source.document.tree, source.document.outline) if raw else values
+    model, unknown = found_type(values.get("pretrained_model"), source.document.path.parent)
+    values = {**values, "pretrained_model": model} if model is not None else values
     recipe, wrong = check_values(values)
-    wrong += check_inputs(values, source.document.path.parent, read_audio, source.trust)
+    wrong += [(("pretrained_model", "type"), unknown)] if unknown else []
+    wrong += [] if unknown else check_inputs(values, source.document.path.parent, read_audio, source.trust)
     mistakes = []
     for key, sentence in wrong:
         name = dotted(key)

@@ -33,7 +33,11 @@ class PretrainedModel(Section):
     """Which model to profile."""
 
     source: str = Field(min_length=1, description="hub id, local folder, or a bundle's name")
-    type: str = Field(min_length=1, description="the interface class, such as EncoderASR or AutoModelForCTC")
+    type: str = Field(
+        min_length=1,
+        description="the interface class, such as EncoderASR or AutoModelForCTC; auto: found by looking at the model's "
+        "name and files",
+    )
     weights: Literal["auto", "pretrained", "random"] = Field(
         "auto",
         description="auto: pretrained where the cache or the hub has them, else random; "
@@ -67,6 +71,14 @@ class PretrainedModel(Section):
     tokens_per_second: PositiveSeconds = Field(
         5.3,
         description="with random weights, how many tokens a decoder is made to produce per second of audio",
+    )
+    prompt: str | None = Field(
+        None,
+        description="what a language model that processes speech is asked, through its own chat template; null: for a "
+        "transcript",
+    )
+    new_tokens: PositiveCount | None = Field(
+        None, description="most tokens that a decoder may write for a recording; null: as the model's own settings say"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ FEW = "n/a"
 MACS_PER_SECOND = METRICS["macs_per_second"]
 BEYOND = 4  # times the largest measured length or batch: farther than this a fit gives an order of magnitude
 FAR = " *"
+LIBRARY_ERROR = re.compile(r"^(in .*?: )?\w+(Error|Exception)\b")  # and not ours, which is a sentence
 
 
 def build_tables(results: Results, memory: str | int | None = None) -> list[Table]:
@@ -125,10 +127,15 @@ def cost_of_length(title: str, cells: list[CellResult]) -> Table | None:
             longest = max(cell.seconds for cell in column)
             beyond = " (beyond what was measured)" if fit.quadratic_from > longest else ""
             quadratic = f"from {significant(fit.quadratic_from, 2)} s{beyond}"
-        rows.append([str(batch), LATENCY.number(fit.fixed), LATENCY.number(fit.per_second), quadratic])
+        mark = f" {UNSTABLE_MARK}" if any(cell.verdict == "unstable" for cell in column) else ""
+        further = LATENCY.number(fit.per_second) if fit.per_second else "not seen"
+        rows.append([f"{batch}{mark}", LATENCY.number(fit.fixed), further, quadratic])
     if not rows:
         return None
-    return Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
+    table = Table(title, ["batch", "fixed", "each further second", "quadratic part matters"], rows)
+    if any(UNSTABLE_MARK in row[0] for row in rows):
+        table.remarks = [f"{UNSTABLE_MARK}: fitted over unstable figures, so no more certain than they are."]
+    return table
 
 
 def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str]:
@@ -143,6 +150,8 @@ def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str
     remarks += [f"- {sentence}" for sentence in disturbances(measured)]
     failed = [cell for cell in cells if cell.status == "failed"]
     remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
+    if any(LIBRARY_ERROR.search(cell.reason or "") for cell in failed):
+        remarks.append(messages.FAILED_IN_LIBRARY)
     skipped = [cell for cell in cells if cell.status == "skipped"]
     remarks += _listed(skipped, several, lambda cell: f"skipped, {cell.reason}.")
     padding = [cell.input.share_of_padding for cell in cells if cell.input.audio is not None]

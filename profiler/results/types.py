@@ -18,6 +18,7 @@ FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
 PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
 MOST_PLANNED = 200  # rows or columns of a grid that tables leave room for
+SPOKEN = ("speech", "mel spectrogram")  # outputs of models that speak, whose input is text
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
 
 
@@ -178,7 +179,7 @@ class ModelResult(Record):
     baseline: FileName | None = None  # the variant that it is compared with; null: the first one
     source: str
     type: str
-    weights: Literal["pretrained", "random", "no"] | None = None
+    weights: Literal["pretrained", "as constructed", "random", "no"] | None = None
     output: str | None = None
     sample_rate: int | None = None
     window_s: float | None = None  # seconds to which shorter audio is padded
@@ -825,7 +826,7 @@ class RunHead(Record):
     def timed_region(self, variant: str) -> str:
         model = self.model(variant)
         output = model.output if model else "the model's final output"
-        return f"waveforms in memory to {output}"
+        return f"{'text' if output in SPOKEN else 'waveforms'} in memory to {output}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""

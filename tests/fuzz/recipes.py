@@ -139,7 +139,8 @@ def run(count: int, seed: int, overrides: bool = False, trust: bool = False) -> 
     """`count` mutations of the shipped recipes, in a folder of their own. With `trust`, their code runs."""
     findings, chance = Findings(), random.Random(seed)
     sources = [path.read_text(encoding="utf-8") for path in sorted(RECIPES.glob("*.yaml"))]
-    with tempfile.TemporaryDirectory() as name:
+    # A process that trusted code has started may still write there.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name) / "recipes"  # with all that shipped recipes point to
         folder.mkdir()
         for there in (RECIPES / "architectures", RECIPES / "models"):

@@ -33,6 +33,7 @@ class Encoder(torch.nn.Module):
 RECIPE = """# Written by zaphod on heart-of-gold.
 pretrained_model:
   source: secret_models.Encoder
+  weights: random
   type: Module
   input: features
 profiling_dimensions:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 VARIANTS = """variants:
 - {name: plain}
 - {name: loud, set: {pretrained_model.overrides.loud: true}}
-- {name: untrained, set: {pretrained_model.checkpoint: null}}
+- {name: untrained, set: {pretrained_model.checkpoint: null, pretrained_model.weights: random}}
 - {name: deadly, set: {pretrained_model.overrides.deadly: 1.1}}
 """
 GOOD = 24

@@ -112,7 +112,7 @@ def test_benchmark_your_own_model(checkout: Path) -> None:
     front_end, layers = 80 * 128 + 128, 2 * 4 * (128 * 128 + 128 * 128 + 2 * 128)
     assert f" {front_end:,} |" in shown
     assert f" {front_end + layers:,} |" in shown
-    assert "my_models.Encoder, float32, random weights" in random
+    assert "my_models.Encoder, float32, as constructed weights" in random
     assert "my_models.Encoder, float32, pretrained weights" in trained
     assert "80 log-mel features" in trained
     assert "./encoder.ts, float32, pretrained weights" in script

@@ -180,7 +180,7 @@ def test_known_costs_come_out(sleeper: Done) -> None:
     fit = fit_durations(1, [cell["seconds"] for cell in single], [cell["latency_s"]["median"] for cell in single])
     assert fit is not None
     table = sleeper.stdout.split("What a call costs over its length")[1]
-    assert [part.strip() for part in table.splitlines()[4].split("|")[1:4]] == [
+    assert [part.strip(" ~") for part in table.splitlines()[4].split("|")[1:4]] == [  # ~ where a cell is unstable
         "1",
         LATENCY.number(fit.fixed),
         LATENCY.number(fit.per_second),

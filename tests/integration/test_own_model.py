@@ -137,14 +137,49 @@ def test_a_checkpoint_is_loaded(folder: Path) -> None:
     assert torch.equal(model.module.inner.weight, weights)
 
 
-def test_without_a_checkpoint_weights_are_random(folder: Path) -> None:
-    assert load(recipe(folder, "own_classes.Takes")).weights == "random"
+def test_without_a_checkpoint_weights_are_as_constructed(folder: Path) -> None:
+    assert load(recipe(folder, "own_classes.Takes")).weights == "as constructed"
+    assert load(recipe(folder, "own_classes.Takes", model="weights: random")).weights == "random"
 
 
-def test_a_checkpoint_that_does_not_fit_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("keys", [["model"], ["model_state"], ["state_dict"], ["model", "module"]])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module.model."])
+def test_nested_checkpoints_are_found(keys: list[str], prefix: str, folder: Path) -> None:
+    weights = torch.full((3, 3), 7.0)
+    saved: dict[str, object] = {f"{prefix}inner.weight": weights, f"{prefix}inner.bias": torch.zeros(3)}
+    for key in reversed(keys):
+        saved = {"epoch": 3, key: saved}
+    torch.save(saved, folder / "own.pt")
+    model = load(recipe(folder, "own_classes.Takes", model="checkpoint: own.pt"))
+    assert torch.equal(model.module.inner.weight, weights)
+
+
+def test_a_checkpoint_that_does_not_fit_is_named_with_what_it_holds(folder: Path) -> None:
     torch.save({"inner.weight": torch.zeros(3, 3)}, folder / "own.pt")
-    with pytest.raises(ModelError, match=r"own.pt does not fit own_classes.Takes: .*inner.bias"):
+    with pytest.raises(ModelError, match=r"own.pt does not fit own_classes.Takes: .*The file holds 1 entries, such as"):
         load(recipe(folder, "own_classes.Takes", model="checkpoint: own.pt"))
+    torch.save({"epoch": 3, "model": {"other": torch.zeros(3)}}, folder / "own.pt")
+    with pytest.raises(ModelError, match=r"The file holds .* epoch, model.* the class has 2, such as inner.weight"):
+        load(recipe(folder, "own_classes.Takes", model="checkpoint: own.pt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import torch\n\nimport no_such_package\n", r"ModuleNotFoundError: .*no_such_package.*broken.py, line 3"),
+        ("x = 1\nraise RuntimeError('no licence')\n", r"RuntimeError: no licence .*broken.py, line 2"),
+        ("def f(:\n", r"SyntaxError: .*broken.py, line 1"),
+    ],
+)
+def test_an_import_that_fails_in_a_users_file_is_shown_with_its_line(text: str, says: str, folder: Path) -> None:
+    name = f"a{abs(hash(text))}"
+    (folder / name).mkdir()
+    (folder / name / "broken.py").write_text(text)
+    (folder / name / "__init__.py").write_text("")
+    with pytest.raises(ModelError, match=rf"{name}.broken.Encoder cannot be imported: {says}"):
+        load(recipe(folder, f"{name}.broken.Encoder"))
+    with pytest.raises(ModelError, match=r"Cannot find the class own_classes.Nothing"):
+        load(recipe(folder, "own_classes.Nothing"))
 
 
 def test_a_damaged_checkpoint_is_named(folder: Path) -> None:

@@ -256,7 +256,7 @@ def test_the_tab_lists_runs_and_shows_the_grids_of_one(page: Page, run: str, log
     assert float(shown) == pytest.approx(cell["rtf"], rel=0.5)
     assert page.text("[data-grid='rtf'] [data-cell='0.4s_x2']") == "skipped"
     assert page.text("[data-grid='memory'] figcaption") == "Peak memory of the process, in MB"
-    assert page.one("[data-weights]").text == "random weights"
+    assert page.one("[data-weights]").text == "as constructed weights"
 
 
 def test_a_click_opens_a_cell_and_its_tables_sort_and_filter(page: Page, run: str) -> None:

@@ -166,10 +166,11 @@ def test_times_that_the_model_writes_move_it_on(tiny_model: GetTiny) -> None:
 
 
 def test_notes_say_how_longer_audio_is_decoded(tiny_model: GetTiny) -> None:
-    (note,) = load(tiny_model("whisper").folder, "pretrained").notes
+    note, decoding = load(tiny_model("whisper").folder, "pretrained").notes
     assert note.startswith("The model takes 30 s at a time: shorter audio is padded to 30 s and costs its encoder as ")
     assert "long-form decoding" in note
     assert "random weights" not in note
+    assert decoding == "Decoding: greedy."
 
 
 def test_a_model_that_cannot_write_times_is_refused_longer_audio(tiny_model: GetTiny, tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_random_weights_write_no_more_than_there_is_room_for(tiny_model: GetTiny
 
 
 def test_notes_say_what_is_done_with_the_window(tiny_model: GetTiny) -> None:
-    window, steps = load(tiny_model("whisper").folder).notes
+    window, steps, _ = load(tiny_model("whisper").folder).notes
     assert "takes 30 s at a time: shorter audio is padded to 30 s and costs its encoder as much" in window
     assert "longer audio is cut into windows of 30 s, each decoded by itself" in window
     assert "5.3 steps per second of audio" in steps
@@ -246,14 +247,36 @@ def test_a_language_that_is_not_given_is_detected_and_costs_a_pass() -> None:
 
 def test_overrides_reach_how_the_output_is_generated(tiny_model: GetTiny) -> None:
     folder = tiny_model("whisper").folder
+    rows: list[int] = []
     for weights in ("pretrained", "random"):
         heard = Heard(load(folder, weights, overrides={"num_beams": 3}))
+        heard.model.module.proj_out.register_forward_hook(lambda _, given, scores: rows.append(len(scores)))
         assert len(heard.run(speech(1))) == 1
-        assert heard.model.module.generation_config.num_beams == 3
+        assert set(rows) == {3}, "one row of scores for each beam"
+        assert "Decoding: beam search with 3 beams." in heard.model.notes
     with pytest.raises(ModelError, match=r"has no `num_beam`.*num_beams"):
         load(folder, overrides={"num_beam": 3})
     with pytest.raises(ModelError, match="has no `num_beams`"):
         load(folder, kind="AutoModel", overrides={"num_beams": 3})
+
+
+def test_a_language_is_an_argument_of_generate_and_an_old_folder_says_what_it_lacks(
+    tiny_model: GetTiny, tmp_path: Path
+) -> None:
+    model = load(SHIPPED, overrides=tiny.SHIPPED_WHISPER | {"language": "en", "task": "translate"})
+    given: list[dict[str, Any]] = []
+    generate = model.module.generate
+
+    def noted(**named: Any) -> Any:
+        given.append(named)
+        return generate(**named)
+
+    model.module.generate = noted
+    Heard(model).run(speech(1))
+    assert (given[0]["language"], given[0]["task"]) == ("en", "translate")
+    assert "Decoding: greedy, language en." in model.notes
+    with pytest.raises(ModelError, match=r"`language` needs `lang_to_id` in the generation_config.json"):
+        load(tiny_model("whisper").folder, "pretrained", overrides={"language": "en"})
 
 
 # -- its encoder alone, and its other head

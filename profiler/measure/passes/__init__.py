@@ -13,5 +13,5 @@ from profiler.measure.passes.base import Absent, Pass, Work
 
 __all__ = ["PASSES", "Absent", "Pass", "Work"]
 
-ORDER = ("time", "memory", "energy", "operations", "breakdown", "trace")
+ORDER = ("time", "memory", "decoding", "energy", "operations", "breakdown", "trace")
 PASSES: dict[str, Pass[Any, Any]] = {name: import_module(f"{__name__}.{name}").PASS for name in ORDER}

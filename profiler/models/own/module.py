@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import inspect
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ FORMAT = Format()
 TRAINS = {"Module": ("ctc",)}
 EVALUATES = True  # tags in the overrides
 RATE = 16000
+NESTED = ("model", "model_state", "model_state_dict", "state_dict", "module", "net", "weights")
+PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -42,15 +45,45 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     advice = "Save it as a state dict."
     with explained(f"The checkpoint {source} cannot be read", lambda error: f"{reason(error)}. {advice}"):
         state = torch.load(source, map_location="cpu", weights_only=True)
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
-    with explained(f"The checkpoint {source} does not fit {request.source}"):
-        module.load_state_dict(state)
+    wanted = module.state_dict()
+    found = best_fit(state, set(wanted))
+    misfit = f"The checkpoint {source} does not fit {request.source}"
+    with explained(misfit, lambda error: f"{reason(error)} {_held(state, found, wanted)}"):
+        module.load_state_dict(found)
     return wrap(module.to(request.device), request)
 
 
+def best_fit(state: Any, wanted: set[str]) -> Any:
+    """The part of a checkpoint whose names fit a model best: itself or under a usual key, with or without a prefix."""
+    parts = [state]
+    for part in parts:  # grows while it is walked; a checkpoint is not deep
+        if isinstance(part, dict) and len(parts) < 50:
+            parts += [part[name] for name in NESTED if isinstance(part.get(name), dict)]
+            names = [name for name in part if isinstance(name, str)]
+            parts += [
+                {name.removeprefix(prefix): value for name, value in part.items()}
+                for prefix in PREFIXES
+                if names and all(name.startswith(prefix) for name in names)
+            ]
+    return max(parts, key=lambda part: len(wanted & set(part)) if isinstance(part, dict) else -1)
+
+
+def _held(state: Any, found: Any, wanted: dict[str, Any]) -> str:
+    """What the file has, and what the class wants, by their first names."""
+    if not isinstance(state, dict):
+        return f"The file holds a {type(state).__name__}, and no state dict."
+    outer = "" if found is state else f" under {', '.join(map(str, list(state)[:5]))}"
+    return (
+        f"The file holds {len(found)} entries{outer}, such as {', '.join(map(str, list(found)[:3]))}; the class has "
+        f"{len(wanted)}, such as {', '.join(list(wanted)[:3])}."
+    )
+
+
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    return wrap(_made(request).to(request.device), request)
+    model = wrap(_made(request).to(request.device), request)
+    if request.weights != "random":  # which is the recipe's word for it: the class may load its own
+        model.weights = "as constructed"
+    return model
 
 
 def _made(request: ModelRequest) -> Any:
@@ -85,10 +118,29 @@ def _class_named(request: ModelRequest) -> Any:
     try:
         return getattr(_imported(module_name), name)
     except (ImportError, ValueError, AttributeError) as error:
+        if (place := _place(error)) is not None:  # it was found, and something in it failed
+            raise ModelError(
+                f"{request.source} cannot be imported: {type(error).__name__}: {error} ({place})."
+            ) from error
         raise ModelError(
             f"Cannot find the class {request.source}: {error}. Name it package.module.Class, installed or beside the "
             "recipe."
         ) from error
+    except Exception as error:  # whatever a user's file raises while it is imported
+        raise ModelError(
+            f"{request.source} cannot be imported: {type(error).__name__}: {error} ({_place(error) or 'no line'})."
+        ) from error
+
+
+def _place(error: BaseException) -> str | None:
+    """The last line of an imported file that an error went through: 'my_models.py, line 3'."""
+    found = None
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith("<") and "importlib" not in frame.filename and frame.filename != __file__:
+            found = f"{frame.filename}, line {frame.lineno}"
+    return found
 
 
 def _imported(name: str) -> Any:

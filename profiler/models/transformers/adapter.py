@@ -5,47 +5,70 @@ The timed region is what a user of the library runs: feature extractor, model, a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import contextlib
+import inspect
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.hyperyaml.allowed import KERNELS, unsafe_settings
-from profiler.models.formats import Folder
-from profiler.models.model import Model, ModelRequest, how_pinned, refuse_longer
+from profiler.models.formats import Folder, local_folder
+from profiler.models.model import Model, ModelRequest
 from profiler.models.reasons import OTHER_SIZES, reason
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+from profiler.models.transformers import synthesis
+from profiler.models.transformers.decoding import Decoder
+from profiler.models.transformers.kinds import read_config, refuse_other_kinds
+from profiler.models.transformers.processing import (
+    Prompted,
+    Rows,
+    Waveforms,
+    load_extractor,
+    load_processor,
+    load_tokenizer,
+    needed,
+)
 from profiler.models.transformers.training import trained_by
-from profiler.models.transformers.whisper import SETTINGS as GENERATION_SETTINGS
 from profiler.models.transformers.whisper import Whisper, is_whisper
 
-if TYPE_CHECKING:
-    from profiler.audio import Batch
-
 LIBRARY = "transformers"
-FORMAT = Folder(LIBRARY, "config.json", ("*.safetensors", "pytorch_model*.bin"))
 TRAINS = {"AutoModel": ("ctc",), "AutoModelForCTC": ("ctc",), "AutoModelForSpeechSeq2Seq": ("cross_entropy",)}
 
 OUTPUTS = {
     "AutoModel": "hidden states",
     "AutoModelForAudioClassification": "class scores",
+    "AutoModelForAudioFrameClassification": "class scores of each frame",
+    "AutoModelForAudioXVector": "speaker embeddings",
     "AutoModelForCTC": "text",
+    "AutoModelForRNNT": "text",
+    "AutoModelForTDT": "text",
     "AutoModelForSpeechSeq2Seq": "text",
+    "AutoModelForMultimodalLM": "text",
+    **synthesis.OUTPUTS,
 }
+GENERATES = {"AutoModelForSpeechSeq2Seq", "AutoModelForMultimodalLM", *synthesis.OUTPUTS}  # with settings of its own
+TRANSDUCERS = ("AutoModelForRNNT", "AutoModelForTDT")
+
+
+class ConfigFolder(Folder):
+    """Its config.json says of what kind the model is, and so whether the interface fits."""
+
+    def check(self, source: str, kind: str, base: Path) -> None:
+        super().check(source, kind, base)
+        folder = local_folder(source, base)
+        if folder is not None:
+            refuse_other_kinds(read_config(folder), kind, source)
+
+
+FORMAT = ConfigFolder(LIBRARY, "config.json", ("*.safetensors", "pytorch_model*.bin"))
 INTERFACES = tuple(OUTPUTS)
-DECODES = "AutoModelForSpeechSeq2Seq"  # token by token
-Rows = Callable[[list[Any]], Any]
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
-    ensure_torchaudio()
-    import transformers
-
-    _quieten()
-    auto_class = getattr(transformers, request.type)
+    auto_class = _auto_class(request.type)
     try:
-        config, generation = _settings(source, request)
+        config, settings = _settings(source, request)
         # By itself the library takes the precision in which the weights were saved.
         module, loading = auto_class.from_pretrained(
             source, config=config, dtype="float32", output_loading_info=True, trust_remote_code=request.trust
@@ -54,28 +77,52 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
         raise
     except Exception as error:  # it lets errors of every library below it through
         # Before version 5 it lets torch's own words about a size through.
-        why = OTHER_SIZES if "size mismatch" in str(error) else reason(error)
+        why = OTHER_SIZES if "size mismatch" in str(error) else _reason(error)
         raise ModelError(f"transformers cannot load {source} as {request.type}: {why}") from error
     _require_all_parts(module, set(loading["missing_keys"]), request, source)
-    return _wrap(module, generation, request, source)
+    _freeze_as_built(module, config)
+    return _wrap(module, settings, request, source)
+
+
+def _freeze_as_built(module: Any, config: Any) -> None:
+    """Parameters that the class freezes when it is built, such as Whisper's positions, are loaded as trainable ones."""
+    import torch
+
+    with contextlib.suppress(Exception), torch.device("meta"):  # some classes cannot be built without memory
+        for name, built in type(module)(config).named_parameters():
+            if not built.requires_grad:
+                module.get_parameter(name).requires_grad_(False)
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
-    ensure_torchaudio()
+    auto_class = _auto_class(request.type)
     import torch
-    import transformers
 
-    _quieten()
-    auto_class = getattr(transformers, request.type)
     try:
-        config, generation = _settings(str(folder), request)
+        config, settings = _settings(str(folder), request)
         module = auto_class.from_config(config, dtype=torch.float32, trust_remote_code=request.trust)
     except (ModelError, MemoryError):
         raise
     except Exception as error:
-        raise ModelError(f"transformers cannot build {folder} as {request.type}: {reason(error)}") from error
-    return _wrap(module, generation, request, str(folder), pin_steps=True)
+        raise ModelError(f"transformers cannot build {folder} as {request.type}: {_reason(error)}") from error
+    with torch.device("cpu"):  # a model that is only counted is built on the meta device, its feature extractor is not
+        return _wrap(module, settings, request, str(folder), pin_steps=True)
+
+
+def _auto_class(name: str) -> Any:
+    ensure_torchaudio()
+    import transformers
+
+    _quieten()
+    found = getattr(transformers, name, None)
+    if found is None:
+        raise ModelError(f"transformers {transformers.__version__} has no {name}; install a newer one")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    return needed(error) if isinstance(error, ImportError) else reason(error)
 
 
 def _quieten() -> None:
@@ -85,31 +132,56 @@ def _quieten() -> None:
     logging.disable_progress_bar()
 
 
-def _settings(source: str, request: ModelRequest) -> tuple[Any, Any]:
-    """The model's config.json, and for a decoder its generation_config.json, each with the recipe's overrides.
+@dataclass(frozen=True)
+class Settings:
+    """How a model writes its output token by token: its generation_config.json, and what the recipe changes in it."""
 
-    A key that neither has is refused; one that both have, such as the token that ends a sentence, is set in both.
+    generation: Any = None
+    arguments: dict[str, Any] = field(default_factory=dict)  # of `generate`
+
+
+def _settings(source: str, request: ModelRequest) -> tuple[Any, Settings]:
+    """The model's config.json with the recipe's overrides, and for a decoder how it decodes.
+
+    What `generate` has as an argument is passed as one, so that the library's own checks hold. A key that nothing has
+    is refused; one that both configurations have, such as the token that ends a sentence, is set in both.
     """
     import transformers
 
     overrides = request.overrides
     how = {"return_unused_kwargs": True, **overrides, "trust_remote_code": request.trust}
     config, unused = transformers.AutoConfig.from_pretrained(source, **how)
+    refuse_other_kinds(config.to_dict(), request.type, source)
     if not request.trust:
         _refuse_kernels(config, source)
-    generation = _generation(source, config) if request.type == DECODES else None
-    known = {*vars(generation), *GENERATION_SETTINGS} if generation else set()
+    settings = Settings(_generation(source, config)) if request.type in GENERATES else Settings()
+    taken = _arguments_of(config, request.type) if request.type in GENERATES else set()
+    own = {} if settings.generation is None else vars(settings.generation)
     # Before version 5 the configuration of every model takes settings of generation, to no effect where it has none.
     unused |= getattr(config, "_get_global_generation_defaults", dict)()
     for name, value in overrides.items():
-        if name in known:
-            setattr(generation, name, value)
+        if name in taken and name in unused:
+            settings.arguments[name] = value
+        elif name in own:
+            setattr(settings.generation, name, value)
         elif name in unused:
             raise ModelError(
                 f"pretrained_model.overrides: the configuration of {source} has no `{name}`."
-                f"{did_you_mean(name, sorted({*config.to_dict(), *known}))}"
+                f"{did_you_mean(name, sorted({*config.to_dict(), *own, *taken}))}"
             )
-    return config, generation
+    return config, settings
+
+
+def _arguments_of(config: Any, kind: str) -> set[str]:
+    """What the model's `generate` takes by name: its own arguments, and those of every generation."""
+    import transformers
+
+    classes = transformers.__dict__[kind]._model_mapping.get(type(config), ())
+    found = {name for name in vars(transformers.GenerationConfig()) if not name.startswith("_")}
+    for each in classes if isinstance(classes, tuple) else (classes,):
+        if hasattr(each, "generate"):
+            found |= {*inspect.signature(each.generate).parameters} - {"self", "kwargs"}
+    return found
 
 
 def _refuse_kernels(config: Any, source: str) -> None:
@@ -142,54 +214,70 @@ def _require_all_parts(module: Any, missing: set[str], request: ModelRequest, so
             )
 
 
-def _wrap(module: Any, generation: Any, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
+def _wrap(module: Any, settings: Settings, request: ModelRequest, source: str, pin_steps: bool = False) -> Model:
     notes: list[str] = []
-    extractor = _extractor(source, notes, request.trust)
-    rate = int(getattr(extractor, "sampling_rate", 16000))
-    window = getattr(extractor, "n_samples", None)
-    if generation is not None:
-        module.generation_config = generation
+    if settings.generation is not None:
+        module.generation_config = settings.generation
     # A model that is only counted lives on the meta device and stays there.
     if not any(parameter.is_meta for parameter in module.parameters()):
         module.to(request.device)
-
-    def prepare(batch: Batch) -> list[Any]:
-        refuse_longer(batch, window)
-        return [row[:length] for row, length in zip(batch.waveforms, batch.lengths, strict=True)]
-
-    def features(rows: list[Any]) -> Any:
-        padding = "max_length" if window else True
-        return extractor(rows, sampling_rate=rate, return_tensors="pt", padding=padding).to(request.device)
-
-    whisper = Whisper(module, extractor, request, pin_steps) if is_whisper(module, extractor) else None
-    output, run = OUTPUTS[request.type], _scores(module, features)
+    if request.type in synthesis.OUTPUTS:
+        return synthesis.wrap_speaker(module, source, request, settings.arguments, pin_steps)
+    extractor = load_extractor(source, notes, request.trust)
+    whisper = (
+        Whisper(module, extractor, request, settings.arguments, pin_steps) if is_whisper(module, extractor) else None
+    )
+    waveforms = Waveforms(module, extractor, request)
+    prepare, output, run = waveforms.prepare, OUTPUTS[request.type], _scores(module, waveforms)
     if request.type == "AutoModel":
-        run = whisper.hidden_states if whisper else _hidden_states(module, features)
-        if module.config.is_encoder_decoder:
-            output = "hidden states of the encoder"
-            notes.append("AutoModel runs the encoder alone: the decoder is loaded and counted, but never called.")
+        output, run, note = _encoded(module, waveforms, source)
+        notes += [note] if note else []
         if whisper:
-            prepare = whisper.prepare
+            prepare, run = whisper.prepare, whisper.hidden_states
             notes += whisper.notes(decodes=False)
+    elif request.type == "AutoModelForAudioXVector":
+        run = _embeddings(module, waveforms)
     elif output == "text":
+        token_ids: Rows
         if request.type == "AutoModelForCTC":
             token_ids = _likeliest(run)
         elif whisper:
             prepare, token_ids = whisper.prepare_to_decode, whisper.token_ids
             notes += whisper.notes(decodes=True)
         else:
-            token_ids = _generated(module, features, request, rate, pin_steps)
-            notes += [how_pinned(request)] if pin_steps else []
-        tokenizer = _tokenizer(source, notes, request.trust)
+            inputs = _inputs(module, extractor, waveforms, source, request)
+            pinned = pin_steps and request.type not in TRANSDUCERS
+            prepare, token_ids = inputs.prepare, Decoder(module, inputs, request, settings.arguments, pinned)
+            notes += [inputs.note] if isinstance(inputs, Prompted) else []
+            notes += token_ids.notes() if request.type not in TRANSDUCERS else []
+            if request.type in TRANSDUCERS and pin_steps:
+                notes.append(
+                    "With random weights the transducer writes tokens at random, more or fewer than on speech."
+                )
+        tokenizer = load_tokenizer(source, notes, request.trust)
         if tokenizer:
-            run = _written(token_ids, tokenizer, skip_special_tokens=request.type == DECODES)
+            run = _written(token_ids, tokenizer, skip_special_tokens=request.type != "AutoModelForCTC")
         else:
             output, run = "token ids", token_ids
-    window = getattr(extractor, "n_samples", None)
-    model = Model(module, prepare, run, output, rate, _components(module), notes)
-    model.window = window / rate if window else None
-    model.trained_by = trained_by(module, request, features, rate, whisper)
+    model = Model(module, prepare, run, output, waveforms.rate, _components(module), notes)
+    model.window = waveforms.window / waveforms.rate if waveforms.window else None
+    model.trained_by = trained_by(module, request, waveforms, waveforms.rate, whisper)
     return model
+
+
+def _inputs(module: Any, extractor: Any, waveforms: Waveforms, source: str, request: ModelRequest) -> Any:
+    """With a prompt, where the processor has a place for one."""
+    needs_tokens = module.main_input_name == "input_ids"
+    try:
+        processor = load_processor(source, request.trust)
+    except ModelError:
+        if needs_tokens:
+            raise
+        return waveforms
+    asks, chats = hasattr(processor, "apply_transcription_request"), bool(getattr(processor, "chat_template", None))
+    if (needs_tokens and (asks or chats or hasattr(processor, "audio_token"))) or (asks and chats):
+        return Prompted(processor, extractor, request)
+    return waveforms
 
 
 # -- what is timed, after the feature extractor: rows of samples to the final output
@@ -199,53 +287,36 @@ def _scores(module: Any, features: Rows) -> Rows:
     return lambda rows: module(**features(rows)).logits
 
 
-def _hidden_states(module: Any, features: Rows) -> Rows:
-    encoder = module.get_encoder() if module.config.is_encoder_decoder else module
-    return lambda rows: getattr(encoder(**features(rows)), "last_hidden_state", None)
+def _embeddings(module: Any, features: Rows) -> Rows:
+    return lambda rows: module(**features(rows)).embeddings
+
+
+def _encoded(module: Any, features: Rows, source: str) -> tuple[str, Rows, str]:
+    """What AutoModel gives for audio, by what the class has: the output's name, how it is made, and a note."""
+    if hasattr(module, "encode") and hasattr(module, "decode"):
+        note = "The output of a codec is its codes and the audio that it makes of them: encoder and decoder are run."
+        return "codes and audio", lambda rows: module(**features(rows)), note
+    if hasattr(module, "get_audio_features") and module.main_input_name == "input_ids":
+        note = "AutoModel runs the part for audio alone: the part for text is loaded and counted, but never called."
+        return "audio embeddings", lambda rows: module.get_audio_features(**features(rows)), note
+    if module.main_input_name not in ("input_values", "input_features"):
+        raise ModelError(
+            f"{source} is a {type(module).__name__}, which takes {module.main_input_name} and not audio: AutoModel "
+            "serves encoders of audio, codecs, and models with an audio tower"
+        )
+    if not module.config.is_encoder_decoder:
+        return OUTPUTS["AutoModel"], lambda rows: getattr(module(**features(rows)), "last_hidden_state", None), ""
+    encoder = module.get_encoder()
+    note = "AutoModel runs the encoder alone: the decoder is loaded and counted, but never called."
+    return "hidden states of the encoder", lambda rows: encoder(**features(rows)).last_hidden_state, note
 
 
 def _likeliest(scores: Rows) -> Rows:
     return lambda rows: scores(rows).argmax(dim=-1).cpu()
 
 
-def _generated(module: Any, features: Rows, request: ModelRequest, rate: int, pin_steps: bool) -> Rows:
-    def run(rows: list[Any]) -> Any:
-        limits = {}
-        if pin_steps:
-            seconds = max(len(row) for row in rows) / rate
-            steps = max(1, math.ceil(seconds * request.tokens_per_second))
-            limits = {"min_new_tokens": steps, "max_new_tokens": steps}
-        return module.generate(**features(rows), **limits)
-
-    return run
-
-
 def _written(token_ids: Rows, tokenizer: Any, skip_special_tokens: bool) -> Rows:
     return lambda rows: tokenizer.batch_decode(token_ids(rows), skip_special_tokens=skip_special_tokens)
-
-
-def _extractor(source: str, notes: list[str], trust: bool) -> Any:
-    """The model's own feature extractor, else plain waveforms with a note."""
-    import transformers
-
-    try:
-        return transformers.AutoFeatureExtractor.from_pretrained(source, trust_remote_code=trust)
-    except (OSError, ValueError):
-        notes.append("There is no preprocessor_config.json: waveforms are normalised and padded at 16 kHz.")
-        return transformers.Wav2Vec2FeatureExtractor(sampling_rate=16000, do_normalize=True)
-
-
-def _tokenizer(source: str, notes: list[str], trust: bool) -> Any:
-    import transformers
-
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=trust)
-    except (OSError, ValueError, TypeError, KeyError):
-        tokenizer = None
-    if tokenizer is None or not tokenizer.vocab_size:  # without files some classes are made with an empty vocabulary
-        notes.append("There is no tokenizer beside the model: its final output is token ids, not text.")
-        return None
-    return tokenizer
 
 
 def _components(module: Any) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.model import ModelRequest
+from profiler.models.transformers.decoding import how_it_decodes
 
 if TYPE_CHECKING:
     from profiler.audio import Batch
 
 PROMPT = 4  # tokens that the decoder is given to start from: start, language, task, no timestamps
-SETTINGS = ("language", "task")  # of its generation, in no configuration file until someone sets them
+LENGTHS = ("min_new_tokens", "max_new_tokens", "min_length", "max_length")  # decided here with random weights
+NEWER = {"language": "lang_to_id", "task": "task_to_id"}  # what generation_config.json must have for an argument
 
 
 def is_whisper(module: Any, extractor: Any) -> bool:
@@ -27,13 +29,23 @@ def is_whisper(module: Any, extractor: Any) -> bool:
 class Whisper:
     """A loaded Whisper and its feature extractor: rows of samples to hidden states or token ids."""
 
-    def __init__(self, module: Any, extractor: Any, request: ModelRequest, pinned: bool) -> None:
+    def __init__(
+        self, module: Any, extractor: Any, request: ModelRequest, arguments: dict[str, Any], pinned: bool
+    ) -> None:
         self.module = module
+        self.arguments = arguments  # of `generate`
         self.extractor = extractor
         self.request = request
         self.pinned = pinned
         self.rate = int(extractor.sampling_rate)
         self.window = int(extractor.n_samples)
+        for name, needed in NEWER.items():
+            if arguments.get(name) is not None and not getattr(module.generation_config, needed, None):
+                raise ModelError(
+                    f"pretrained_model.overrides: `{name}` needs `{needed}` in the generation_config.json of "
+                    f"{request.source}, which is of an older version: copy that file from today's folder of the same "
+                    f"model, or leave `{name}` out"
+                )
 
     def notes(self, decodes: bool) -> list[str]:
         seconds = f"{self.window / self.rate:g} s"
@@ -54,7 +66,9 @@ class Whisper:
                 "timestamps that the model writes move it on."
             ]
         generation = self.module.generation_config
-        if getattr(generation, "lang_to_id", None) and getattr(generation, "language", None) is None:
+        notes.append(how_it_decodes(generation, self.arguments))
+        language = self.arguments.get("language", getattr(generation, "language", None))
+        if getattr(generation, "lang_to_id", None) and language is None:
             notes.append(
                 "The language is not given: the model detects it first, for which its encoder takes the first window "
                 "once more. Name it in pretrained_model.overrides, for example {language: en}."
@@ -99,9 +113,12 @@ class Whisper:
         if self.pinned:
             return self._pinned_ids(rows)
         if max(len(row) for row in rows) <= self.window:
-            return self.module.generate(**self._features(rows))
+            return self.module.generate(**self._features(rows), **self._limits(), **self.arguments)
         whole = self._features(rows, padding="longest", truncation=False, return_attention_mask=True)
-        return self.module.generate(**whole, return_timestamps=True)
+        return self.module.generate(**whole, **{"return_timestamps": True, **self._limits(), **self.arguments})
+
+    def _limits(self) -> dict[str, int]:
+        return {} if self.request.new_tokens is None else {"max_new_tokens": self.request.new_tokens}
 
     def _pinned_ids(self, rows: list[Any]) -> list[list[int]]:
         ids: list[list[int]] = [[] for _ in rows]
@@ -115,6 +132,7 @@ class Whisper:
                 min_new_tokens=steps,
                 max_new_tokens=steps,
                 force_unique_generate_call=True,
+                **{name: value for name, value in self.arguments.items() if name not in LENGTHS},
             )
             for index, new in zip(pieces, written[:, -steps:].tolist(), strict=True):
                 ids[index] += new

@@ -382,3 +382,20 @@ def test_a_variant_sets_a_key_below_one_of_the_command_line(tmp_path: Path) -> N
     loaded = load_recipe(tmp_path / "r.yaml", {"pretrained_model.overrides": {"x": 5, "y": 6}})
     assert loaded.by_variant["one"].pretrained_model.overrides == {"x": 1, "y": 6}
     assert loaded.by_variant["two"].pretrained_model.overrides == {"x": 5, "y": 6}
+
+
+@pytest.mark.parametrize("nothing", [{}, None])
+def test_an_empty_mapping_or_null_takes_a_mapping_away(nothing: object, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        recipe_text("log-mel", "LogMel", model="overrides: {mels: 40, rate: 8000}", more="measure: {rounds: 3}")
+    )
+    assert load_recipe(path, {"pretrained_model.overrides.mels": 8}).recipe.pretrained_model.overrides == {
+        "mels": 8,
+        "rate": 8000,
+    }
+    assert (
+        load_recipe(path, {"pretrained_model.overrides": {"mels": 8}}).recipe.pretrained_model.overrides["rate"] == 8000
+    )
+    taken = load_recipe(path, {"pretrained_model.overrides": nothing, "measure": nothing}).recipe
+    assert (taken.pretrained_model.overrides, taken.measure.rounds) == ({}, 10)

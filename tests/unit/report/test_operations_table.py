@@ -14,3 +14,5 @@ def test_a_share_above_the_peak_is_remarked_on(share: float, said: bool) -> None
     assert cells[0].operations is not None
     cells[0].operations.share_of_peak = share
     assert (ABOVE_PEAK in OperationsPass().remarks(cells)) == said
+    of_peak = next(metric for metric in OperationsPass.metrics if metric.key == "of_peak")
+    assert of_peak.cell_number(cells[0]) == ("n/a" if said else "90")

@@ -246,6 +246,25 @@ def test_too_few_lengths_for_a_quadratic_part_are_said_to_be() -> None:
     assert rows[1][3] == "too few lengths"
 
 
+def test_a_fit_over_unstable_cells_says_so_and_no_slope_is_not_a_cost_of_nothing() -> None:
+    cells = [ok(seconds, 1, 0.1 / seconds) for seconds in (1, 2, 4)]
+    text = render(results(*cells))
+    assert table(text, "What a call costs over its length")[1][:3] == ["1", "100", "not seen"]
+    assert "fitted over unstable figures" not in text
+    cells[1].verdict = "unstable"
+    text = render(results(*cells))
+    assert table(text, "What a call costs over its length")[1][0] == "1 ~"
+    assert "~: fitted over unstable figures" in text
+
+
+def test_an_error_of_a_library_comes_with_what_to_do() -> None:
+    cells = [ok(1, 1, 0.1), ok(2, 1, 0.1)]
+    cells[1].status, cells[1].reason = "failed", "ValueError: the library does not like it"
+    assert "worker.log in the run's folder has all of it" in render(results(*cells))
+    cells[1].reason = "out of memory"
+    assert "worker.log" not in render(results(*cells))
+
+
 def test_padding_is_told() -> None:
     cells = [ok(1, 2, 0.1), ok(2, 2, 0.1)]
     cells[0].input.share_of_padding, cells[1].input.share_of_padding = 0.1, 0.25
