@@ -309,6 +309,8 @@ class Execution:
         known = self.file.head.model(variant)
         if known is None:
             models.append(model)
+            order = list(self.loaded.by_variant)  # which is not that in which models are first needed
+            models.sort(key=lambda each: order.index(each.variant))
             for note in model.notes:
                 self._note(note)
         elif known.weights != model.weights:

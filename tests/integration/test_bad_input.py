@@ -275,8 +275,8 @@ def test_audio_that_cannot_be_used(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--device", "tpu"], ["Unknown device `tpu`", "cpu, cuda, mps"]),
-        (["--device", "cuda:x"], ["Unknown device `cuda:x`", "cuda:N"]),
+        (["--device", "tpu"], ["Unknown device `tpu`", "cpu, cuda, xpu, mtia, mps"]),
+        (["--device", "cuda:x"], ["Unknown device `cuda:x`", "with its number as cuda:1"]),
         (["--threads", "0"], ["--threads 0", "greater than 0"]),
         (["--threads", "-2"], ["--threads -2", "greater than 0"]),
         (["--threads", "two"], ["--threads", "'two'"]),
