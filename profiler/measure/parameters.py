@@ -172,7 +172,9 @@ def count_now(recipe: Recipe, base: Path, trust: bool = False) -> Counts:
     def count(folder: str) -> tuple[str, str]:
         """(what is wrong, counts as JSON)."""
         if not trust:
-            sandbox.restrict(sandbox.Places(Path(folder), Path(folder), Path(folder)), may_download(request))
+            places = sandbox.Places(Path(folder), Path(folder), Path(folder))
+            sandbox.restrict(places, may_download(request))
+            os.environ.update(sandbox.environment(places))
             tempfile.tempdir = folder
         import torch
 

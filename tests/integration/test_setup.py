@@ -92,7 +92,7 @@ def test_what_is_done_is_said_and_the_environment_is_ready(tmp_path: Path, const
     assert not (venv / ".installing").exists()
     assert "Successfully installed" in (venv / "install.log").read_text()
     installs = [line for line in (venv / "asked").read_text().splitlines() if "pip install" in line]
-    assert [" --no-deps espnet zeus" in line for line in installs] == [False, True]
+    assert [" --no-deps espnet mistral-common zeus" in line for line in installs] == [False, True]
     assert "docs" in re.split(r"[\[\],]", installs[0])
 
 

@@ -70,8 +70,8 @@ def needed(error: ImportError) -> str:
     named = f" (pip install {' '.join(dict.fromkeys(packages))})" if packages else ""
     return (
         f"transformers needs a package for it that is not installed{named}. "
-        f'Install what such models need: pip install "speech-profiler[speech-models]"'
-        + ("" if packages else f". It says: {' '.join(str(error).split())}")
+        f'Install what such models need: pip install "speech-profiler[speech-models]", then pip install --no-deps '
+        "mistral-common" + ("" if packages else f". It says: {' '.join(str(error).split())}")
     )
 
 
