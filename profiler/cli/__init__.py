@@ -56,7 +56,7 @@ Real-time factor, peak memory and traces of a speech model, over a grid of
 durations and batch sizes.
 
   profile.py RECIPE [key=value ...] [options]   run a recipe
-  profile.py MODEL [key=value ...] [options]    write a recipe for a model, and run it
+  profile.py MODEL [key=value ...] [options]    write its recipe, and run it
 """
 EPILOG = """
 examples:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -221,7 +222,8 @@ class Page:
         return self.one(f"th:has([data-column='{column}'])").get_attribute("aria-sort")
 
     def data(self, selector: str, name: str) -> float:
-        return float(str(self.one(selector).get_attribute(f"data-{name}")))
+        found = self.one(selector).get_attribute(f"data-{name}")
+        return math.nan if found is None else float(found)  # not there yet: equal to nothing
 
 
 @pytest.fixture
