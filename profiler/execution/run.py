@@ -107,8 +107,17 @@ class Execution:
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
         allowances = {variant: forecast.allowance for variant, forecast in self.forecasts.items()}
         return RoundSchedule(
-            states, measure, self.recipe.measure.seed, self.recipe.measure.rounds, allowances=allowances
+            states,
+            measure,
+            self.recipe.measure.seed,
+            self.recipe.measure.rounds,
+            allowances=allowances,
+            call_seconds=self.call_seconds,
         )
+
+    def call_seconds(self, cell: Cell) -> float | None:
+        """How long a call takes: measured, or as the cells that were measured say."""
+        return self.states[cell].median or self.forecasts[cell.variant].latency(cell)
 
     def round_size(self, measure: Measure, long: bool) -> RoundSize:
         return round_size(measure, long)
@@ -251,7 +260,7 @@ class Execution:
     def _job(self, number: int, state: CellState, handoff: bool) -> CellJob:
         recipe: Recipe = self.loaded.by_variant[state.cell.variant]
         measure, forecast = recipe.measure, self.forecasts[state.cell.variant]
-        call_s = state.median or forecast.latency(state.cell)
+        call_s = self.call_seconds(state.cell)
         return CellJob(
             threads=self.threads[state.cell.variant],
             passes=state.passes(recipe),

@@ -12,8 +12,6 @@ with all of them for a while, even where their rounds agree.
 
 from __future__ import annotations
 
-import math
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal
@@ -41,9 +39,12 @@ class RoundSchedule:
         rounds: int,
         clock: Callable[[], float] = time.monotonic,
         allowances: Mapping[str, Allowance] | None = None,
+        call_seconds: Callable[[Cell], float | None] | None = None,
     ) -> None:
         self.states = states
         self.allowances = allowances or {}  # of each variant
+        # How long a call takes: measured, or as it is predicted.
+        self.call_seconds = call_seconds or (lambda cell: states[cell].median)
         self.measure = measure  # of each variant
         self.seed = seed
         self.rounds = rounds  # that every cell gets
@@ -116,14 +117,13 @@ class RoundSchedule:
 
     def _visit_seconds(self, cell: Cell) -> float:
         """What another round of a cell takes, where that matters: where its calls are long."""
-        return self._allowance(cell).visit_seconds(self.states[cell].median)
+        return self._allowance(cell).visit_seconds(self.call_seconds(cell))
 
     def _affordable(self, cell: Cell) -> int:
         """How many more rounds the cell's own time allows; the first it always has."""
-        each, seconds = self._visit_seconds(cell), self._allowance(cell).seconds
-        if not each or math.isinf(seconds):
-            return sys.maxsize
-        return max(0, int((seconds - self.states[cell].work.get("time", 0.0)) / each))
+        state = self.states[cell]
+        spent = state.work.get("time", 0.0) if state.rounds else None
+        return self._allowance(cell).more_rounds(self.call_seconds(cell), spent)
 
     def _cells(self) -> list[Cell]:
         affordable = [cell for cell in self._open() if self._affordable(cell)]

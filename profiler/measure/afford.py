@@ -13,6 +13,8 @@ same rule decides before a cell runs, by the predicted length of a call, and in 
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass, field
 
 from profiler.units import many, seconds_text
@@ -52,9 +54,18 @@ class Allowance:
 
     def visit_seconds(self, call_s: float | None) -> float:
         """What timing takes in a round after the first."""
-        if call_s is None or call_s < LONG_SECONDS:
-            return 0.0  # next to nothing
+        if call_s is None or call_s < LONG_SECONDS or math.isinf(self.seconds):
+            return 0.0  # next to nothing, or of no account
         return call_s * (self.min_calls + (not self.long(call_s)))
+
+    def more_rounds(self, call_s: float | None, spent: float | None) -> int:
+        """How many more rounds there is time for after so many seconds of timing; None: before the first one, which a
+        cell always has."""
+        each = self.visit_seconds(call_s)
+        if call_s is None or not each:
+            return sys.maxsize
+        left = self.seconds - (call_s * (1 + self.min_calls) if spent is None else spent)
+        return max(0, int(left / each)) + (spent is None)
 
     def calls(self, call_s: float | None) -> dict[str, int]:
         """The calls of each pass in the first round; a pass that is left out is not named."""

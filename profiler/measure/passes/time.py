@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from profiler import messages
+from profiler.measure.afford import LONG_SECONDS
 from profiler.measure.latency import (
     CLOCK_DIGITS,
     OnSample,
@@ -235,6 +236,8 @@ class TimePass(Pass[Round, Rounds]):
         audio = cell.input.seconds_of_audio
         assert audio is not None
         figure, cell.verdict, cell.disturbances = judge(found.wall, found.cpu, cell.conditions, width)
+        if figure.value >= LONG_SECONDS and stopped_by == "budget" and cell.disturbances.pop("too_few_rounds", None):
+            cell.disturbances["long_calls"] = figure.value
         if found.left_out:
             cell.disturbances["paused"] = float(found.left_out)
         cell.verdict_reasons = [messages.sentence(*each) for each in cell.disturbances.items()]
