@@ -236,7 +236,8 @@ class TimePass(Pass[Round, Rounds]):
         audio = cell.input.seconds_of_audio
         assert audio is not None
         figure, cell.verdict, cell.disturbances = judge(found.wall, found.cpu, cell.conditions, width)
-        if figure.value >= LONG_SECONDS and stopped_by == "budget" and cell.disturbances.pop("too_few_rounds", None):
+        if "too_few_rounds" in cell.disturbances and figure.value >= LONG_SECONDS and stopped_by == "budget":
+            del cell.disturbances["too_few_rounds"]
             cell.disturbances["long_calls"] = figure.value
         if found.left_out:
             cell.disturbances["paused"] = float(found.left_out)
