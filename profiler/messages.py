@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from profiler.units import many
+from profiler.units import many, seconds_text
 
 RANDOM_DATA = "The input is random data, not speech: decoders may take other paths on it than on speech."
 RANDOM_ADDRESSES = (
@@ -29,6 +29,10 @@ RANDOM_WEIGHTS = "Random weights: the exact architecture, untrained. Speed and m
 DISTURBANCES: dict[str, Callable[[float], str]] = {
     "too_few_rounds": lambda rounds: (
         f"{many(round(rounds), 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."
+    ),
+    "long_calls": lambda seconds: (
+        f"calls of up to {seconds_text(seconds)}: the time of a cell (measure.budget) is too short for the 6 rounds "
+        "that a 95 % CI takes."
     ),
     "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
     "stretched": lambda ratio: (

@@ -105,10 +105,22 @@ class Execution:
         """What the rounds of this run visit."""
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
-        return RoundSchedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
+        allowances = {variant: forecast.allowance for variant, forecast in self.forecasts.items()}
+        return RoundSchedule(
+            states,
+            measure,
+            self.recipe.measure.seed,
+            self.recipe.measure.rounds,
+            allowances=allowances,
+            call_seconds=self.call_seconds,
+        )
 
-    def round_size(self, measure: Measure) -> RoundSize:
-        return round_size(measure)
+    def call_seconds(self, cell: Cell) -> float | None:
+        """How long a call takes: measured, or as the cells that were measured say."""
+        return self.states[cell].median or self.forecasts[cell.variant].latency(cell)
+
+    def round_size(self, measure: Measure, long: bool) -> RoundSize:
+        return round_size(measure, long)
 
     def cpus(self, number: int, variant: str) -> tuple[int, ...]:
         """The CPUs that a round is held to; none: those that the system chooses."""
@@ -247,7 +259,8 @@ class Execution:
 
     def _job(self, number: int, state: CellState, handoff: bool) -> CellJob:
         recipe: Recipe = self.loaded.by_variant[state.cell.variant]
-        measure = recipe.measure
+        measure, forecast = recipe.measure, self.forecasts[state.cell.variant]
+        call_s = self.call_seconds(state.cell)
         return CellJob(
             threads=self.threads[state.cell.variant],
             passes=state.passes(recipe),
@@ -256,7 +269,9 @@ class Execution:
             batch_size=state.cell.batch_size,
             seed=measure.seed + 1000 * number,
             padding=recipe.profiling_dimensions.padding,
-            size=self.round_size(measure),
+            size=self.round_size(measure, forecast.allowance.long(call_s)),
+            allowance=forecast.allowance,
+            call_s=call_s,
             cpus=self.cpus(number, state.cell.variant),
             handoff=handoff and self.options.device == "cpu",
             trace=recipe.trace,
@@ -283,7 +298,7 @@ class Execution:
         head.environment.at_end = read_state()
         head.run.stopped_by = self.schedule.stopped_by
         if measured and self.schedule.stopped_by is not None:
-            by, rounds = self.schedule.stopped_by, self.schedule.number
+            by, rounds = self.schedule.stopped_by, head.run.rounds
             self.display.note(messages.stopped(by, rounds, len(unstable), len(measured)))
         failed = any(state.failure for state in self.states.values()) or (
             self.dataset is not None and self.dataset.has_failures

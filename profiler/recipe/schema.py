@@ -120,11 +120,15 @@ class Measure(Section):
     rounds: int = Field(
         10,
         ge=1,
-        description="visits of the run to each cell at least, each in a process of its own; from 6 on there is a 95 % "
-        "CI, and the run goes on with the cells whose CI is wider than width while there is budget",
+        description="visits of the run to each cell at least, each in a process of its own, or as many as fit in six "
+        "times budget where calls are long; from 6 on there is a 95 % CI, and the run goes on with the cells whose CI "
+        "is wider than width while there is budget",
     )
     warmup: int = Field(
-        2, ge=1, description="calls before the timed ones in every round, discarded; 1 if they are long"
+        2,
+        ge=1,
+        description="calls before the timed ones in every round, discarded; 1 if they are long, none after the first "
+        "round if they are longer",
     )
     min_calls: int = Field(1, ge=1, description="timed calls of a round, at least")
     max_calls: int = Field(

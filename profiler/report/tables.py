@@ -14,6 +14,7 @@ from profiler.measure.passes.time import CHUNKS
 from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
+from profiler.report.facts import few_calls
 from profiler.report.facts import name_of as _name
 from profiler.report.gpu import gpu_table
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
@@ -148,6 +149,8 @@ def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str
             f"{UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
         )
     remarks += [f"- {sentence}" for sentence in disturbances(measured)]
+    if few := few_calls(measured, several):
+        remarks.append(f"- no 95 % CI: {few}.")
     failed = [cell for cell in cells if cell.status == "failed"]
     remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
     if any(LIBRARY_ERROR.search(cell.reason or "") for cell in failed):

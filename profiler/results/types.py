@@ -420,7 +420,7 @@ class BreakdownFile(Record):
 class LabelOverhead(Record):
     """What the labels cost, by labelled calls and bare ones in turns."""
 
-    measured: float  # share of a call, in turns with calls without labels
+    measured: float | None  # share of a call, in turns with calls without labels; null where calls were too long
     known: float  # share of a call, by the cost of a hook
     hook_s: float
     labelled_s: list[float] = Field(default_factory=list)

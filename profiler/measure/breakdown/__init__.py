@@ -64,12 +64,18 @@ def count_parts(call: LabelledCall, components: dict[str, torch.nn.Module]) -> C
 
 
 def measure_breakdown(
-    call: LabelledCall, seconds_of_audio: float, folder: Path, count: bool | Count = True, steps: int = 1
+    call: LabelledCall,
+    seconds_of_audio: float,
+    folder: Path,
+    count: bool | Count = True,
+    steps: int = 1,
+    turns: bool = True,
 ) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
-    are rows of the backward phase too. A `count` of such a call that was made before serves here as well.
+    are rows of the backward phase too. A `count` of such a call that was made before serves here as well. Without
+    `turns`, where calls are long, there are no more calls than these.
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
@@ -77,7 +83,7 @@ def measure_breakdown(
 
     notes: list[str] = []
     chains, training = call.chains, call.step is not None
-    timed, profiled = time_parts(call, steps), profile_parts(call, steps)
+    timed, profiled = time_parts(call, steps, turns), profile_parts(call, steps)
     counted = _counted(call, notes) if count is True else count or None
     wall = sum(timed.labelled_ns) / timed.calls / 1e9
     whole = Rows(chains, timed.tally.sums, timed.calls, wall, seconds_of_audio, profiled.memory, counted)

@@ -28,6 +28,9 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         profiled = steps.active * steps.repeat
         return BARE_CALLS + max(BARE_CALLS, profiled) + profiled
 
+    def fewest(self, recipe: Recipe) -> int:
+        return 2 * recipe.trace.schedule.active * recipe.trace.schedule.repeat
+
     def measure(self, work: Work) -> Breakdown | Absent:
         from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
 
@@ -39,7 +42,8 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         if work.counted:
             with contextlib.suppress(Exception):  # the operations pass said why
                 count = work.count
-        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, work.folder / work.place, count, steps)
+        folder, turns = work.folder / work.place, not work.long
+        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, folder, count, steps, turns)
         found.file = f"{work.place}/{found.file}"
         return found
 

@@ -40,6 +40,7 @@ ENERGY = (
     detail("power", "mean W", "W", "mean_power_w", _energy("mean_power_w")),
     detail("idle_power", "idle W", "W", "", _energy("idle_power_w")),
 )
+WINDOWS = 3
 BELOW_NOISE = (
     "the energy above idle came out negative: it is below the noise of the sensor, and shown as it was measured"
 )
@@ -66,7 +67,10 @@ class EnergyPass(Pass[Energy, Energy]):
         if isinstance(sensor, Unavailable):
             return Absent(str(sensor))
         with contextlib.closing(sensor):
-            energy = measure_energy(work.run, work.inputs[0], work.device, sensor, work.seconds_of_audio)
+            windows = 1 if work.long else WINDOWS
+            energy = measure_energy(
+                work.run, work.inputs[0], work.device, sensor, work.seconds_of_audio, windows=windows
+            )
         return Absent(str(energy)) if isinstance(energy, Unavailable) else energy
 
     def remarks(self, cells: Sequence[CellResult]) -> list[str]:
@@ -107,7 +111,7 @@ def measure_energy(
     seconds_of_audio: float,
     idle_seconds: float = 1.0,
     window_seconds: float = 1.0,
-    windows: int = 3,
+    windows: int = WINDOWS,
     clock: Clock = time,
 ) -> Energy | Unavailable:
     """`seconds_of_audio` is all audio of a call, batch size x seconds."""

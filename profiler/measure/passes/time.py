@@ -12,11 +12,22 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profiler import messages
-from profiler.measure.latency import CLOCK_DIGITS, Timing, take_turns, time_calls
+from profiler.measure.afford import LONG_SECONDS
+from profiler.measure.latency import (
+    CLOCK_DIGITS,
+    OnSample,
+    Timing,
+    input_of,
+    no_garbage_collection,
+    take_turns,
+    time_calls,
+    timed,
+)
 from profiler.measure.passes.base import Pass, Work
+from profiler.measure.passes.memory import peaks_of_timed_calls
 from profiler.measure.phases import TRAINING, TrainingSteps, training_round
 from profiler.measure.reference import measure_handoff
 from profiler.measure.verdict import judge
@@ -202,6 +213,8 @@ class TimePass(Pass[Round, Rounds]):
 
         if work.wait is not None:
             timing = take_turns(work.run, work.inputs, work.device, work.size, work.wait, report)
+        elif work.long and "memory" in work.passes:
+            timing = _with_memory(work, report)
         else:
             timing = time_calls(work.run, work.inputs, work.device, work.size, report)
         return Round(
@@ -223,6 +236,9 @@ class TimePass(Pass[Round, Rounds]):
         audio = cell.input.seconds_of_audio
         assert audio is not None
         figure, cell.verdict, cell.disturbances = judge(found.wall, found.cpu, cell.conditions, width)
+        if "too_few_rounds" in cell.disturbances and figure.value >= LONG_SECONDS and stopped_by == "budget":
+            del cell.disturbances["too_few_rounds"]
+            cell.disturbances["long_calls"] = figure.value
         if found.left_out:
             cell.disturbances["paused"] = float(found.left_out)
         cell.verdict_reasons = [messages.sentence(*each) for each in cell.disturbances.items()]
@@ -268,6 +284,25 @@ class TimePass(Pass[Round, Rounds]):
 
 
 PASS = TimePass()
+
+
+def _with_memory(work: Work, report: OnSample) -> Timing:
+    """Long calls: the one that warms up is recorded for the memory pass, the first timed one is watched for it."""
+    timing = Timing()
+
+    def warm_up(value: Any) -> None:
+        timing.warmup.append(timed(work.run, value, work.device).wall)
+        report(timing)
+
+    def call(value: Any) -> None:
+        timing.add(timed(work.run, value, work.device))
+        report(timing)
+
+    with no_garbage_collection():
+        work.taken["memory"] = peaks_of_timed_calls(work, warm_up, call)
+        while not work.size.enough(timing.samples):
+            call(input_of(work.inputs, len(timing.samples)))
+    return timing
 
 
 def _flat(rounds: list[array[float]]) -> list[float]:
