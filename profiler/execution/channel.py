@@ -132,6 +132,7 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     training: TrainingSetup | None
     versions: dict[str, str]
     flags: dict[str, str]
+    copy_to_device: Literal["included", "excluded"] | None
     notes: list[str]
 
 

@@ -52,6 +52,7 @@ class ModelRequest:
     new_tokens: int | None = None
     seed: int = 0
     device: str = "cpu"
+    copy_to_device: Literal["included", "excluded"] = "included"
 
     @property
     def described(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool =
         new_tokens=wanted.new_tokens,
         seed=recipe.measure.seed,
         device=device,
+        copy_to_device=recipe.measure.copy_to_device,
     )
 
 

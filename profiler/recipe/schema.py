@@ -146,6 +146,11 @@ class Measure(Section):
         None, description="a memory size, such as 8 GB, for which to say the longest audio and the largest batch"
     )
     seed: int = Field(0, ge=0, description="order of cells, pieces of audio, random weights")
+    copy_to_device: Literal["included", "excluded"] = Field(
+        "included",
+        description="whether the timed region of a run on a GPU begins with the waveforms in the machine's memory, or "
+        "after they have been copied to the device; on a CPU there is no copy",
+    )
     operations: bool = Field(True, description="count multiply-accumulates of each cell, in one call more")
     energy: bool = Field(True, description="measure energy where the machine has a sensor, in a pass of its own")
     watts: PositiveSeconds | None = Field(

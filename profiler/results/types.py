@@ -190,6 +190,9 @@ class ModelResult(Record):
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
+    copy_to_device: Literal["included", "excluded"] | None = (
+        None  # in the timed region; null where there is none: a CPU
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -273,6 +276,7 @@ class DeviceTime(Record):
     n: int
     samples: list[float]
     rtf: float
+    cpu_rtf: float | None = None  # of the CPU time of the same calls, up to where they return
 
 
 class CellInput(Record):
@@ -826,7 +830,11 @@ class RunHead(Record):
     def timed_region(self, variant: str) -> str:
         model = self.model(variant)
         output = model.output if model else "the model's final output"
-        return f"{'text' if output in SPOKEN else 'waveforms'} in memory to {output}"
+        given = "text" if output in SPOKEN else "waveforms"
+        if model is not None and model.copy_to_device == "excluded":
+            return f"{given} on the device to {output}, the copy to the device excluded"
+        copied = ", the copy to the device included" if model is not None and model.copy_to_device else ""
+        return f"{given} in memory to {output}{copied}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""

@@ -21,6 +21,7 @@ class FakeAccelerator:
         self.log: list[str] = []
         self.now = 100.0  # seconds
         self.busy_until = 0.0
+        self.cpu = 0.0  # of the process
         self.allocated = self.peak = self.reserved = self.peak_reserved = 0
 
     def install(self, patch: pytest.MonkeyPatch) -> FakeAccelerator:
@@ -43,7 +44,7 @@ class FakeAccelerator:
     @property
     def clock(self) -> Any:
         """For a module that reads the clock as `time.perf_counter()`."""
-        return SimpleNamespace(perf_counter=self._read, process_time=lambda: self.now)
+        return SimpleNamespace(perf_counter=self._read, process_time=lambda: self.cpu)
 
     def _read(self) -> float:
         self.log.append("clock")
@@ -52,6 +53,7 @@ class FakeAccelerator:
     def compute(self, seconds: float) -> None:
         self.log.append("compute")
         self.now += LAUNCH_S
+        self.cpu += LAUNCH_S
         self.busy_until = max(self.busy_until, self.now) + seconds
 
     def synchronize(self, device: str) -> None:
