@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.errors import UserError
+from profiler.results.types import DeviceFacts
 
 KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
 NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
@@ -62,6 +63,22 @@ class Device:
         if self.index >= torch.accelerator.device_count():
             raise UserError(f"There is no {self.name}; torch sees {torch.accelerator.device_count()} device(s).")
         torch.accelerator.set_device_index(self.index)  # events are recorded on streams of the current one
+
+    def facts(self) -> DeviceFacts | None:
+        """Which one it is; None of a CPU, which the environment tells of."""
+        import torch
+
+        if self.kind == "cpu":
+            return None
+        of_kind = getattr(getattr(torch, self.kind, None), "get_device_properties", None)
+        found = of_kind(self.index) if of_kind else None
+        uuid = getattr(found, "uuid", None)
+        return DeviceFacts(
+            place=self.name,
+            name=getattr(found, "name", None),
+            memory_bytes=getattr(found, "total_memory", None),
+            uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
+        )
 
     def synchronize(self) -> None:
         """Wait until the device has done what it was given."""

@@ -24,6 +24,7 @@ from msgspec import structs
 
 from profiler import messages
 from profiler.conditions import counters
+from profiler.conditions.gpu import gpu_between, read_gpu
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
@@ -43,7 +44,7 @@ from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
 from profiler.results.runs import new_run_folder, now
 from profiler.results.store import ResultsFile, read_results
-from profiler.results.types import CellResult, ModelResult, Reference, Results
+from profiler.results.types import CellResult, DeviceFacts, ModelResult, Reference, Results
 
 Kinds = tuple[type[Exception], ...]
 REFERENCE_DRIFT = 0.1
@@ -228,15 +229,18 @@ class Execution:
         """
         jobs = {state.cell.variant: self._job(number, state, state.cell.variant not in handoffs) for state in states}
         workers = [self.workers.ready(variant) for variant in jobs]
-        before = counters.read_counters([worker.pid for worker in workers])
+        pids = [worker.pid for worker in workers]
+        gpu = self._device_of(states[0])
+        gpu_before, before = read_gpu(gpu), counters.read_counters(pids)
         limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
         if len(states) == 1:
             outcomes = [self.workers.run(jobs, limit, self.display.event)]
         else:
             outcomes = self.workers.take_turns(jobs, limit, self.display.event)
         used = sum(worker.job_cpu_seconds for worker in workers)
-        after = counters.read_counters([worker.pid for worker in workers], used)
+        after = counters.read_counters(pids, used)
         condition = counters.between(before, after)
+        condition.gpu = gpu_between(gpu, gpu_before, pids)
         for state, (results, failure) in zip(states, outcomes, strict=True):
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)
@@ -244,6 +248,10 @@ class Execution:
                 handoffs[state.cell.variant] = results["time"].result.handoff_s
             handoff = handoffs.get(state.cell.variant)
             state.add(results, condition.model_copy(update={"round": number, "handoff_s": handoff}))
+
+    def _device_of(self, state: CellState) -> DeviceFacts | None:
+        model = self.file.head.model(state.cell.variant)
+        return model.device if model else None
 
     def _job(self, number: int, state: CellState, handoff: bool) -> CellJob:
         recipe: Recipe = self.loaded.by_variant[state.cell.variant]

@@ -144,6 +144,7 @@ class Worker:
             training=describe(self.step) if self.step else None,
             versions=versions(),
             flags=device.flags(),
+            device=device.facts(),
             copy_to_device=request.model.copy_to_device if device.kind != "cpu" else None,
             notes=self.model.notes,
         )

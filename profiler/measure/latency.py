@@ -45,7 +45,7 @@ class RoundSize:
 class CallTimes:
     """Seconds of one call: wall time, CPU time of all threads of the process, the device's own where it has a clock.
 
-    CPU time ends where the call returns: what waiting for a device costs (CUDA spins meanwhile) is the device's time."""
+    CPU time ends where the call returns: the CPU may spin while it waits for a device, which is the device's time."""
 
     wall: float
     cpu: float

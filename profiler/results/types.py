@@ -172,6 +172,17 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
+class DeviceFacts(Record):
+    """An accelerator, as torch names it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str  # cuda:0
+    name: str | None = None
+    memory_bytes: int | None = None
+    uuid: str | None = None
+
+
 class ModelResult(Record):
     """The model of one variant."""
 
@@ -190,6 +201,7 @@ class ModelResult(Record):
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
+    device: DeviceFacts | None = None  # that the variant's worker used; null: a CPU
     copy_to_device: Literal["included", "excluded"] | None = (
         None  # in the timed region; null where there is none: a CPU
     )
@@ -292,6 +304,16 @@ class CellInput(Record):
         return self.share_of_padding if self.audio is not None else None
 
 
+class GpuCondition(Record):
+    """How the GPU was in one round, by NVML's counters; null: it does not tell."""
+
+    held_back: float | None = None  # share of the round in which heat or the power limit lowered its clock
+    other_processes: int | None = None  # that compute on it
+    other_use: float | None = None  # share of its time that the busiest of them had
+    clock_mhz: int | None = None  # of its SMs, right after the round
+    temperature_c: int | None = None
+
+
 class Condition(Record):
     """How the machine was in one round. CPUs: 1.0 is one CPU all the time."""
 
@@ -301,6 +323,7 @@ class Condition(Record):
     stolen_cpus: float = 0.0  # by the hypervisor
     throttled: int = 0
     handoff_s: float | None = None  # that one thread takes to hand work to another
+    gpu: GpuCondition | None = None
 
 
 class Energy(Record):

@@ -19,7 +19,7 @@ from profiler.metrics import METRICS
 from profiler.models.load import placed
 from profiler.processes import explain
 from profiler.report.gpu import cpu_and_device
-from profiler.results.types import CellResult, ModelResult
+from profiler.results.types import CellResult, DeviceFacts, ModelResult
 from tests.helpers.accelerator import LAUNCH_S, FakeAccelerator
 from tests.unit.report.test_tables import results
 
@@ -205,6 +205,14 @@ def test_every_kind_goes_the_same_way(kind: str, monkeypatch: pytest.MonkeyPatch
     assert fake.log == wanted + (["reset_peak"] if kind != "mps" else [])
     assert not device.can_fork
     assert (device.event() is None) == (device.peak_bytes() is None) == (kind == "mps")
+
+
+def test_a_device_is_known_by_name_size_and_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="A100", total_memory=80, uuid="1f-2e")
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: properties)
+    assert Device("cuda:1").facts() == DeviceFacts(place="cuda:1", name="A100", memory_bytes=80, uuid="GPU-1f-2e")
+    assert Device("cpu").facts() is None
+    assert Device("mps").facts() == DeviceFacts(place="mps")
 
 
 def test_a_cpu_is_asked_for_nothing(fake: FakeAccelerator) -> None:
