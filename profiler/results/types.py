@@ -346,6 +346,7 @@ class Energy(Record):
     calls: int = 0
     windows: list[float] = Field(default_factory=list)  # joules per call in each window, raw
     window_seconds: list[float] = Field(default_factory=list)
+    update_seconds: float | None = None  # between two updates of the sensor, where they are far apart
     idle_windows_w: list[float] = Field(default_factory=list)  # before the calls, and after them
     spread: tuple[float, float] | None = None  # lowest and highest of the windows
     notes: list[str] = Field(default_factory=list)
