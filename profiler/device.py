@@ -101,19 +101,34 @@ class Device:
         """Device time between two events; only after a synchronise."""
         return start.elapsed_time(end) / 1000.0 if start is not None else None
 
-    def moved(self, value: Any) -> tuple[Any, int]:
-        """A prepared input with its tensors on this device, and how many there are; the rest of it stays as it is."""
+    def moved(self, value: Any, copied: bool = False) -> tuple[Any, int]:
+        """A prepared input with its tensors on this device, and how many there are; the rest of it stays as it is.
+        `copied`: those that are there already, too."""
         import torch
 
         if isinstance(value, torch.Tensor):
-            return value.to(self.name), 1
+            return value.to(self.name, copy=copied), 1
         if isinstance(value, dict):
-            found = {name: self.moved(each) for name, each in value.items()}
+            found = {name: self.moved(each, copied) for name, each in value.items()}
             return {name: each for name, (each, _) in found.items()}, sum(count for _, count in found.values())
         if isinstance(value, (list, tuple)):
-            parts = [self.moved(each) for each in value]
+            parts = [self.moved(each, copied) for each in value]
             return type(value)(each for each, _ in parts), sum(count for _, count in parts)
         return value, 0
+
+    @property
+    def records(self) -> bool:
+        """Whether torch can record what this kind of device is given, and replay it."""
+        import torch
+
+        return self.kind == "cuda" or (self.kind == "xpu" and hasattr(torch.accelerator, "Graph"))
+
+    def graph(self) -> Any:
+        """An empty recording: capture_begin, capture_end, replay. torch.accelerator has it since 2.12."""
+        import torch
+
+        made = getattr(torch.accelerator, "Graph", None) or torch.cuda.CUDAGraph
+        return made()
 
     def start_clean(self) -> None:
         """Before a cell: what an earlier one in this process left is given back, so that neither its peak nor what its

@@ -182,6 +182,8 @@ class Worker:
     def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
         """With a training step the passes call that, in place of the model."""
         step, device = self.step, Device(job.device)
+        if model.graph is not None:
+            model.graph.forget()  # before memory is measured anew
         device.start_clean()
         batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
         work = Work(
@@ -200,6 +202,8 @@ class Worker:
             wait=self._take_turn if job.turns else None,
             progress=self._progress,
         )
+        if model.graph is not None:
+            model.graph.prepare(work.inputs)
         given = CellInput(
             seconds_of_audio=statistics.fmean(batch.seconds_of_audio for batch in batches),
             share_of_padding=statistics.fmean(batch.share_of_padding for batch in batches),

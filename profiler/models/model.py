@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from profiler.audio import Batch
     from profiler.recipe.schema import Recipe, Training
     from profiler.training.tasks import Task
+    from profiler.variants.graphed import Graphed
 
 
 def refuse_unknown(overrides: Iterable[str], known: Iterable[str], whose: str) -> None:
@@ -157,4 +158,5 @@ class Model:
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

@@ -238,6 +238,11 @@ class Variant(Section):
     )
     precision: Literal["float32", "bfloat16", "float16"] | None = Field(None, description="of weights and activations")
     compile: bool = Field(False, description="true: torch.compile on the parts of the model that are called")
+    cuda_graph: bool = Field(
+        False,
+        description="true: each cell's call is recorded as a graph of the device and replayed, one launch for all "
+        "kernels; for models that give numbers, on CUDA, ROCm or XPU",
+    )
     attention: Literal["sdpa", "math", "eager"] | None = Field(
         None,
         description="sdpa: torch's fused kernels; math: the same function without them; "

@@ -29,11 +29,11 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         return BARE_CALLS + max(BARE_CALLS, profiled) + profiled
 
     def measure(self, work: Work) -> Breakdown | Absent:
-        from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+        from profiler.measure.breakdown import COMPILED, RECORDED, find_parts, measure_breakdown
 
         parts = find_parts(work.model, work.trace.labels)
         if parts is None:
-            return Absent(COMPILED)
+            return Absent(COMPILED if work.model.graph is None else RECORDED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
         count: bool | Count = work.counted
         if work.counted:
