@@ -28,6 +28,20 @@ def check_device_name(name: str) -> str:
     return name
 
 
+def check_device_names(names: str) -> str:
+    """'cuda:0,cuda:1' as it is; raises UserError. Several must be of one kind, each with its number."""
+    listed = [check_device_name(name) for name in names.split(",")]
+    if len(listed) == 1:
+        return names
+    if len(set(listed)) < len(listed):
+        raise UserError(f"--device {names} names a device twice.")
+    if len({name.partition(":")[0] for name in listed}) > 1 or not all(":" in name for name in listed):
+        raise UserError(
+            f"--device {names}: several devices must be of one kind, each with its number, as cuda:0,cuda:1."
+        )
+    return names
+
+
 @dataclass(frozen=True)
 class Device:
     """A device that is there."""

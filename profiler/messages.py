@@ -107,6 +107,13 @@ def gpu_shared(count: int) -> str:
     return f"Other processes use the GPU ({count}): figures will be unstable."
 
 
+def several_devices(names: list[str]) -> str:
+    return (
+        f"Cells are measured at the same time on {len(names)} equal devices ({', '.join(names)}), all rounds of a cell "
+        "on the same one. They share the machine's CPUs and memory: for the steadiest figures use one."
+    )
+
+
 def gpu_unwatched(why: str) -> str:
     return f"Whether heat, power or other processes disturb the GPU cannot be seen: {why}."
 

@@ -501,6 +501,7 @@ class CellResult(Record):
     batch_size: int = Field(gt=0)
     status: Literal["ok", "skipped", "failed"]
     reason: str | None = None
+    device: str | None = None  # that it was measured on, where that is no CPU: all rounds on the same one
     timed_region: str | None = None
     latency_s: Latency | None = None
     chunks: ChunkLatency | None = None
