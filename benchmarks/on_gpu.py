@@ -192,9 +192,9 @@ def check_run(device: Device, folder: Path) -> list[Checked]:
         both = on_device is None or on_device.cpu_rtf is not None
         figures = f"{on_device.cpu_rtf or 0:.2E} + {on_device.rtf:.2E}" if on_device else "no clock of the device"
         found.append((f"cell {cell.place}: RTF as CPU + device", figures, both))
-        told = cell.timed_region or ""
+        region = cell.timed_region or ""
         found.append(
-            (f"cell {cell.place}: the timed region names the copy", told, "copy to the device included" in told)
+            (f"cell {cell.place}: the timed region names the copy", region, "copy to the device included" in region)
         )
         if peak is not None and peak.device is not None:
             size = run.results.models[0].size_bytes.total or 0

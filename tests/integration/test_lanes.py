@@ -21,10 +21,8 @@ from profiler.results.types import CellResult, DeviceFacts, Results
 from tests.helpers import program
 
 TWO = "cpu:0,cpu:1"
-QUICK = (
-    "measure: {rounds: 3, warmup: 1, max_calls: 2, budget: 0.2, operations: false}\n"
-    "trace: {breakdown: false}\nvariants: [{name: one}, {name: two, threads: 1}]\n"
-)
+VARIANTS = "variants: [{name: one}, {name: two, threads: 1}]\n"
+QUICK = "measure: {rounds: 2, warmup: 1, max_calls: 2, budget: 0.2, operations: false}\ntrace: {breakdown: false}\n"
 
 
 class Watching(Display):
@@ -49,21 +47,23 @@ class Watching(Display):
         self.notes.append(text)
 
 
-def execution(folder: Path, display: Display, device: str = TWO, resume: Path | None = None) -> Execution:
-    path = folder / "recipe.yaml"
-    recipe = (
-        path if path.exists() else program.module_recipe(folder, "Sleeper", "{fixed: 0.03}", "[1, 2, 4]", "[1]", QUICK)
-    )
+def execution(
+    folder: Path, display: Display, device: str = TWO, resume: Path | None = None, more: str = ""
+) -> Execution:
+    recipe = folder / "recipe.yaml"
+    if not recipe.exists():
+        grid = "  export_logs: false\n"
+        program.module_recipe(folder, "Sleeper", "{fixed: 0.03}", "[1, 2, 4]", "[1]", QUICK + more, grid)
     return Execution(load_recipe(recipe, trust=True), Options(folder / "logs", device, 1, resume=resume), display)
 
 
 @pytest.mark.slow
 def test_cells_are_measured_at_the_same_time_and_each_stays_on_its_device(tmp_path: Path) -> None:
     watching = Watching()
-    results = execution(tmp_path, watching).execute()
+    results = execution(tmp_path, watching, more=VARIANTS).execute()
     assert watching.most == 2
     assert results.run.status == "complete"
-    assert all(cell.latency_s is not None and len(cell.latency_s.rounds) == 3 for cell in results.cells)
+    assert all(cell.latency_s is not None and len(cell.latency_s.rounds) == 2 for cell in results.cells)
     devices = {(cell.variant, cell.seconds): cell.device for cell in results.cells}
     assert set(devices.values()) == {"cpu:0", "cpu:1"}
     assert all(devices["one", seconds] == devices["two", seconds] for seconds in (1, 2, 4)), "ratios are of one device"
@@ -74,7 +74,7 @@ def test_cells_are_measured_at_the_same_time_and_each_stays_on_its_device(tmp_pa
 
 @pytest.mark.slow
 def test_an_interrupted_run_blames_no_cell_and_goes_on_where_each_was(tmp_path: Path) -> None:
-    first = execution(tmp_path, Watching(stop_at=7))
+    first = execution(tmp_path, Watching(stop_at=4))
     with pytest.raises(KeyboardInterrupt):
         first.execute()
     begun = read_results(first.folder)

@@ -93,8 +93,10 @@ def test_the_copy_to_the_device_can_be_left_out_of_the_timed_region(monkeypatch:
     monkeypatch.setattr("torch.Tensor", Tensor)
     device, batch = Device("cuda:1"), cast("Any", None)
     inputs: tuple[Any, ...] = ((Tensor(), None), [Tensor(), Tensor()], {"audio": Tensor(), "texts": ["a"]})
+    prepared = iter(inputs)
+    prepare = placed(lambda batch: next(prepared), device)
     for given in inputs:
-        moved = placed(lambda batch, given=given: given, device)(batch)
+        moved = prepare(batch)
         assert type(moved) is type(given)
         values = moved.values() if isinstance(moved, dict) else moved
         assert {value.place for value in values if isinstance(value, Tensor)} == {"cuda:1"}

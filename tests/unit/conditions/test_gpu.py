@@ -58,7 +58,8 @@ class Nvml:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     made = Nvml()
-    clock = SimpleNamespace(now=10.0, monotonic=lambda: clock.now, time=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=10.0)
+    clock.monotonic = clock.time = lambda: clock.now
     monkeypatch.setitem(sys.modules, "pynvml", made)
     monkeypatch.setattr(gpu, "time", clock)
     for cached in (nvml, gpu._handle):
