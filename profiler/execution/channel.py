@@ -23,7 +23,7 @@ from profiler.measure.afford import Allowance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
-from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+from profiler.results.types import CellInput, Conversion, DeviceFacts, Parameters, Reference, Size, TrainingSetup
 from profiler.sandbox import Places
 
 CHUNK = 1 << 16
@@ -135,6 +135,8 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     training: TrainingSetup | None
     versions: dict[str, str]
     flags: dict[str, str]
+    device: DeviceFacts | None
+    copy_to_device: Literal["included", "excluded"] | None
     notes: list[str]
 
 

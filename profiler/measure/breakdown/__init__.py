@@ -30,18 +30,19 @@ if TYPE_CHECKING:
 
 FILE = "breakdown.json"
 COMPILED = "torch.compile fuses the model's modules into kernels in which they cannot be told apart"
+RECORDED = "the call is a recorded graph: the model's modules are not called one by one"
 NAMED = 5  # modules of a label that are named in the result
 
 
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
-    """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
+    """The model's modules and labels; None where they are not called. Raises ModelError for a label without a match."""
     from profiler.measure.breakdown.labels import Chains, Tree, find_labels
 
     tree = Tree(model)
     labels = find_labels(model, tree, patterns)
     # Compiled code has no modules to watch, and hooks would have it compiled anew.
     compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
-    return None if compiled else Chains(tree, labels)
+    return None if compiled or model.graph is not None else Chains(tree, labels)
 
 
 @contextmanager

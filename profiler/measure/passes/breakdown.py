@@ -32,11 +32,11 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         return 2 * recipe.trace.schedule.active * recipe.trace.schedule.repeat
 
     def measure(self, work: Work) -> Breakdown | Absent:
-        from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+        from profiler.measure.breakdown import COMPILED, RECORDED, find_parts, measure_breakdown
 
         parts = find_parts(work.model, work.trace.labels)
         if parts is None:
-            return Absent(COMPILED)
+            return Absent(COMPILED if work.model.graph is None else RECORDED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
         count: bool | Count = work.counted
         if work.counted:

@@ -47,6 +47,7 @@ MEMORY = (
     _peak("tensors", "Peak memory of the call's tensors", "peak of tensors", "tensors"),
     _peak("above_baseline", "Peak memory above baseline", "peak above baseline", "above_baseline", detail=True),
     _peak("device", "Peak memory on the device", "peak on device", "device"),
+    _peak("device_reserved", "Peak memory reserved on the device", "peak reserved on device", "device_reserved"),
 )
 
 
