@@ -256,7 +256,11 @@ class Variant(Section):
     set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
     def _check_engine(self) -> None:
-        set_here = {"compile": self.compile, "attention": self.attention, "memory_format": self.memory_format}
+        set_here: dict[str, Any] = {
+            "compile": self.compile,
+            "attention": self.attention,
+            "memory_format": self.memory_format,
+        }
         set_here |= {"engine": self.engine, "layers": self.layers if self.layers != "linear" else None}
         for name, value in set_here.items():
             if value:

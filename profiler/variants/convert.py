@@ -27,7 +27,7 @@ SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that
 PIECES = 4
 
 if TYPE_CHECKING:
-    import torch
+    import torch.nn
 
     from profiler.audio import Speech
     from profiler.models.model import Model
@@ -44,6 +44,8 @@ def convert_loaded(
     """
     if engine is None and not changes_model(variant):
         return None
+    import torch
+
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / "before.pt", Path(folder) / "after.pt"
 
@@ -61,8 +63,14 @@ def convert_loaded(
             value, parts = inputs[0], {}
             save_before(value)
             conversion = convert(model, variant, lambda: inputs)
+
+        def save_after() -> None:
+            if engine is not None:
+                torch.set_num_threads(engine.threads)  # as in a cell: the engine's threads are those of the variant
+            save_outputs(model, value, after, parts)
+
         with failing("the converted model does not run here"):
-            trial(model, lambda: save_outputs(model, value, after, parts), None)
+            trial(model, save_after, None)
         changed = difference(load_outputs(before), load_outputs(after), parts)
     gc.collect()
     hand_back_freed_memory()  # what the float weights took is not the variant's

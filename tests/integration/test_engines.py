@@ -53,7 +53,7 @@ class Run(NamedTuple):
 def run(folder: Path, more: str, name: str = "Tagger", grid: str = "") -> Run:
     folder.mkdir()
     recipe = program.module_recipe(folder, name, seconds="[0.2]", batches="[1]", more=more, grid=grid)
-    done = program.run(recipe, "--trust", "--threads", "2", "--full", "--logdir", folder / "logs")
+    done = program.run(recipe, "--trust", "--threads", "2", "--full", "--logdir", folder / "logs", timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return Run(done.stdout, program.results_in(folder / "logs"), program.run_folder(folder / "logs"))
 
