@@ -34,7 +34,7 @@ def fingerprint(module: torch.nn.Module) -> str:
     for name, inner in module.named_modules():
         kind = type(inner)
         settings = {key: value for key, value in vars(inner).items() if _is_plain(value)}
-        config = getattr(inner, "config", None)
+        config: Any = getattr(inner, "config", None)
         described = config.to_dict() if hasattr(config, "to_dict") else {}
         described = {key: value for key, value in described.items() if key not in ("_name_or_path", "name_or_path")}
         found.update(f"{name} {kind.__module__}.{kind.__qualname__} {sorted(settings.items())} {described}".encode())

@@ -243,6 +243,8 @@ class _Exporter:
             except NotSupported as error:
                 why = str(error)
         self.refused[number] = f"{self.names[number]}: {why}"
+        if (call := seen.calls.get(number)) is not None and call.count > 1:  # so is all that it calls
+            return
         for inner in sorted(seen.modules.inside.get(number, set()) - above):
             self._descend(inner, seen, above | {number})
 
@@ -255,10 +257,10 @@ class _Exporter:
         for example in self.examples:
             assert example.seen is not None
             call = example.seen.calls.get(number)
-            if number in example.seen.features:
-                return "features are computed in it"
             if call is None or call.count != 1:
                 return f"it is called {call.count if call else 0} times in a call"
+            if number in example.seen.features:
+                return "features are computed in it"
             if call.refused:
                 return call.refused
             if number in example.seen.modules.looping:
