@@ -30,7 +30,7 @@ def operators(runtime: Runtime, run: Callable[[Any], Any], value: Any, seconds_o
     runtime.profiled()
     for _ in range(1 + CALLS):
         run(value)
-    sessions = [calls[1:] for calls in runtime.calls()]
+    sessions = [calls[len(calls) // (1 + CALLS) :] for calls in runtime.calls()]
     runtime.closed()
     whole = sum(call.seconds for calls in sessions for call in calls) or 1.0
     sums: dict[str, tuple[int, float]] = {}
@@ -70,9 +70,10 @@ def add_to_traces(runtime: Runtime, files: list[Path], skipped: int, active: int
     if runtime.engine.TIMELINE:
         return
     for part, calls in zip(runtime.parts, runtime.calls(), strict=True):
+        each = len(calls) // (len(files) * (skipped + active)) if files else 0  # of this part in a call of the model
         for number, file in enumerate(files):
-            first = number * (skipped + active) + skipped
-            _add(file, runtime.span_of(part), calls[first : first + active])
+            first = (number * (skipped + active) + skipped) * each
+            _add(file, runtime.span_of(part), calls[first : first + active * each])
 
 
 def _add(file: Path, span: str, calls: list[EngineCall]) -> None:

@@ -2,9 +2,9 @@
 
     calls watched in a fork --> parts --torch.export, the engine's exporter, in a fork--> files --> forward replaced
 
-A part is the largest module with weights that is called once in a call of the model, with tensors in and out, and in
-which no Fourier transform is made: features are the library's, and stay. What is called again and again, as a search
-calls a decoder, stays in torch too. What a part's own export refuses is tried with the modules that it calls.
+A part is the largest module with weights that is called once in a call of the model (or twice), with tensors in and
+out, and in which no Fourier transform is made: features are the library's, and stay. What is called again and again, as
+a search calls a decoder, stays in torch too. What a part's own export refuses is tried with the modules that it calls.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Variant
 
 EXAMPLE, CONTRAST = (2.0, 2), (1.3, 1)  # seconds and rows: what differs between them may be of any size
+MOST_CALLS = 2  # of a part in a call of the model: Whisper's encoder also tells the language
 PADDING = 0.3  # of the example of a padded batch
 REASON = 300  # characters of why an export failed
 
@@ -106,7 +107,7 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
     work.attempt()
     if not work.parts:
         reasons = "; ".join(dict.fromkeys(work.refused.values()))
-        raise NotSupported(reasons or "no module with weights is called once in a call, with tensors in and out")
+        raise NotSupported(reasons or "no module with weights is called with tensors in and out")
     modules = {part.name: work.modules[number] for number, part in work.parts.items()}
     work.runtime.parts = list(work.parts.values())
     return Found(work.runtime, modules, list(work.refused.values()), examples, request)
@@ -243,7 +244,7 @@ class _Exporter:
             except NotSupported as error:
                 why = str(error)
         self.refused[number] = f"{self.names[number]}: {why}"
-        if (call := seen.calls.get(number)) is not None and call.count > 1:  # so is all that it calls
+        if (call := seen.calls.get(number)) is not None and call.count > MOST_CALLS:  # so is all that it calls
             return
         for inner in sorted(seen.modules.inside.get(number, set()) - above):
             self._descend(inner, seen, above | {number})
@@ -257,7 +258,7 @@ class _Exporter:
         for example in self.examples:
             assert example.seen is not None
             call = example.seen.calls.get(number)
-            if call is None or call.count != 1:
+            if call is None or call.count > MOST_CALLS:
                 return f"it is called {call.count if call else 0} times in a call"
             if number in example.seen.features:
                 return "features are computed in it"
