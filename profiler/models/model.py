@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from profiler.audio import Batch
     from profiler.recipe.schema import Recipe, Training
+    from profiler.runtimes.part import Runtime
     from profiler.training.tasks import Task
     from profiler.variants.graphed import Graphed
 
@@ -159,4 +160,5 @@ class Model:
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
     graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
+    runtime: Runtime | None = None  # the engine that runs parts of it
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

@@ -76,11 +76,7 @@ class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
             taken: MemoryPeaks = work.taken[self.name]
             return taken
         value = work.inputs[0]
-        if work.step is None:
-            return MemoryPeaks(measure_memory(work.run, value, work.device))
-        from profiler.measure.phases import memory_by_phase
-
-        return MemoryPeaks(*memory_by_phase(work.step, Calls(work.run, value, work.run, value), work.device))
+        return _peaks(work, Calls(work.run, value, work.run, value))
 
     def put(self, cell: CellResult, found: MemoryPeaks, width: float, stopped_by: str) -> None:
         cell.peak_memory_bytes = found.whole
@@ -109,11 +105,18 @@ class Calls:
 def peaks_of_timed_calls(work: Work, warm_up: Callable[[Any], Any], timed: Callable[[Any], Any]) -> MemoryPeaks:
     """Memory in calls that are made anyway, one to warm up and a timed one, in this order."""
     calls = Calls(timed, work.inputs[1], warm_up, work.inputs[0], recorded_first=True)
-    if work.step is None:
-        return MemoryPeaks(_measure(calls, work.device))
-    from profiler.measure.phases import memory_by_phase
+    return _peaks(work, calls)
 
-    return MemoryPeaks(*memory_by_phase(work.step, calls, work.device))
+
+def _peaks(work: Work, calls: Calls) -> MemoryPeaks:
+    if work.step is not None:
+        from profiler.measure.phases import memory_by_phase
+
+        return MemoryPeaks(*memory_by_phase(work.step, calls, work.device))
+    peaks = _measure(calls, work.device)
+    if work.model.runtime is not None:  # torch's allocator knows nothing of the engine's tensors
+        peaks.tensors = None
+    return MemoryPeaks(peaks)
 
 
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
