@@ -23,6 +23,7 @@ from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
 from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+from profiler.runtimes.part import EngineRequest
 from profiler.sandbox import Places
 
 CHUNK = 1 << 16
@@ -93,6 +94,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     labels: Labels = {}
     training: Training | None = None
     turns: bool = False
+    engine: EngineRequest | None = None  # where the variant has another engine than torch
     sandbox: Places | None = None  # where the worker may write; None: anywhere
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from profiler.audio import Batch
     from profiler.recipe.schema import Recipe, Training
+    from profiler.runtimes.part import Runtime
     from profiler.training.tasks import Task
 
 
@@ -155,4 +156,5 @@ class Model:
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    runtime: Runtime | None = None  # the engine that runs parts of it
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

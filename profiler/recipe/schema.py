@@ -220,6 +220,10 @@ class Variant(Section):
     """One way to run the model."""
 
     name: Name = Field(description="letters, digits and . _ + -; a folder of the run is named so")
+    runtime: Literal["torch", "onnxruntime", "openvino", "aot_inductor", "executorch"] = Field(
+        "torch",
+        description="the engine that runs the model's largest modules, exported for it; all else stays in torch",
+    )
     quantize: Literal["dynamic", "static", "weight_only"] | None = Field(
         None,
         description="int8 weights; dynamic: activations too, scaled call by call; static: scaled once, by the sample "
@@ -251,9 +255,29 @@ class Variant(Section):
     )
     set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
+    def _check_engine(self) -> None:
+        set_here = {"compile": self.compile, "attention": self.attention, "memory_format": self.memory_format}
+        set_here |= {"engine": self.engine, "layers": self.layers if self.layers != "linear" else None}
+        for name, value in set_here.items():
+            if value:
+                raise ValueError(f"{name} is for torch and does not go with runtime: {self.runtime}")
+        if self.quantize is not None and (self.runtime, self.quantize) != ("onnxruntime", "dynamic"):
+            raise ValueError(
+                f"quantize: {self.quantize} does not go with runtime: {self.runtime}; of the engines, onnxruntime has "
+                "quantize: dynamic"
+            )
+        lower = self.precision not in (None, "float32")
+        if lower and (self.runtime, self.precision) != ("openvino", "bfloat16"):
+            raise ValueError(
+                f"precision: {self.precision} does not go with runtime: {self.runtime}; of the engines, openvino has "
+                "precision: bfloat16"
+            )
+
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:
         recurrent = self.layers == "linear_and_recurrent"
+        if self.runtime != "torch":
+            self._check_engine()
         if self.quantize is not None and self.precision in ("bfloat16", "float16"):
             raise ValueError(
                 f"quantize starts from float32 weights and does not go with precision: {self.precision}; "

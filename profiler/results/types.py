@@ -135,6 +135,26 @@ class OutputDifference(Distance):
     texts_changed: float | None = None  # share
 
 
+class RuntimeUse(Record):
+    """What an engine runs of a model, and how it was made. Threads, precision, spinning: as the engine itself says."""
+
+    engine: str
+    version: str
+    parts: list[str]  # modules that the engine runs
+    in_torch: list[str] = Field(default_factory=list)  # components that torch runs
+    refused: list[str] = Field(default_factory=list)  # modules that the engine could not take, and why
+    files: int = 1
+    any_shape: bool = True  # a file takes any length and batch; else there is one for each shape
+    threads: int | None = None
+    precision: str | None = None
+    spinning: bool | None = None  # whether waiting threads keep a CPU busy
+    export_s: float
+    export_peak_bytes: int  # of the process that exported
+    cached: bool = False  # exported by an earlier run, with the figures of then
+    file_bytes: int
+    load_s: float  # opening all files
+
+
 class Conversion(Record):
     """What a variant did to a model. Null: not a matter of layers (attention alone)."""
 
@@ -150,6 +170,7 @@ class Conversion(Record):
     graph_breaks: int | None = None
     notes: list[str] = Field(default_factory=list)
     difference: OutputDifference | None = None
+    runtime: RuntimeUse | None = None  # of a variant that an engine other than torch runs
 
 
 class ModelOperations(Record):
