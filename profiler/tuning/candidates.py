@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from profiler.errors import UserError, did_you_mean
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Dataset, Measure, ProfilingDimensions, Recipe, Trace, Variant
+from profiler.runtimes import check_installed
 
 MOST = 100  # variants of a run, by the schema
 PRECISIONS: dict[str, dict[str, Any]] = {
@@ -53,13 +54,20 @@ class Candidates:
 
 def runtimes() -> list[str]:
     """Those that a variant may name."""
-    field = Variant.model_fields.get("runtime")
-    return [name for name in get_args(field.annotation) if isinstance(name, str)] if field else [TORCH]
+    return list(get_args(Variant.model_fields["runtime"].annotation))
 
 
 def installed_runtimes() -> list[str]:
     """Those whose packages are there; nothing is imported."""
-    return [name for name in runtimes() if name == TORCH]
+    return [name for name in runtimes() if name == TORCH or _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        check_installed(name)
+    except UserError:
+        return False
+    return True
 
 
 def thread_counts(cores: int) -> list[int]:
@@ -131,7 +139,7 @@ def _chosen(asked: Sequence[str] | None, known: Sequence[str], option: str) -> l
         if name not in known:
             everything = runtimes()
             if name in everything:
-                raise UserError(f"--{option} {name}: it is not installed. docs/which-precision.md has the command.")
+                check_installed(name)
             raise UserError(f"--{option} {name}: not known.{did_you_mean(name, everything)} Known: {', '.join(known)}.")
     return list(dict.fromkeys(asked))
 
