@@ -31,6 +31,10 @@ def _model(part: str) -> Callable[[Results, str], Any]:
     return lambda results, variant: follow(results.model(variant), part, "total")
 
 
+def _engine(part: str) -> Callable[[Results, str], Any]:
+    return lambda results, variant: follow(results.model(variant), "conversion", "runtime", part)
+
+
 def _rate(part: str) -> Callable[[Results, str], Any]:
     return lambda results, variant: follow(accuracy_of(results, variant), part, "value")
 
@@ -51,11 +55,27 @@ DATASET_RTF = Metric("dataset_rtf", "RTF over the data set", "RTF", "", "", None
 _batch = _dataset("latency_s", "median")
 BATCH = Metric("batch", "Median batch of the data set", "median batch", "s", "", None, _batch, detail=True)
 
+EXPORT = Metric("export", "Time of the export", "export", "s", "export_s", None, _engine("export_s"), detail=True)
+EXPORT_PEAK = Metric(
+    *("export_memory", "Peak memory of the export", "peak of export", "bytes", "export_peak_bytes"),
+    of_variant=_engine("export_peak_bytes"),
+    detail=True,
+)
+FILE = Metric(
+    *("engine_file", "Size of the engine's files", "files", "bytes", "engine_file_bytes"),
+    of_variant=_engine("file_bytes"),
+    detail=True,
+)
+LOAD = Metric(
+    "engine_load", "Loading the engine", "loading", "s", "engine_load_s", None, _engine("load_s"), detail=True
+)
+
 METRICS = {
     metric.key: metric
     for metric in (
         *(metric for each in PASSES.values() for metric in each.metrics),
         *(SIZE, PARAMETERS, WER, CER, DATASET_RTF, BATCH),
+        *(EXPORT, EXPORT_PEAK, FILE, LOAD),
     )
 }
 # What has a table of its own, seconds by batch sizes, in reading order. ALWAYS: also where every cell failed.

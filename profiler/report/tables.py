@@ -19,7 +19,14 @@ from profiler.report.gpu import gpu_table
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
-from profiler.report.variants import baselines_text, changes_table, parameter_table, side_by_side, size_table
+from profiler.report.variants import (
+    baselines_text,
+    changes_table,
+    engines_table,
+    parameter_table,
+    side_by_side,
+    size_table,
+)
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
@@ -93,7 +100,8 @@ def _side_by_side(results: Results) -> list[Table]:
     tables[0].remarks.append(f"x0.5: half of the figure of the baseline, {baselines_text(results)}.")
     tables[0].remarks += remarks_on(results.cells)
     changes = changes_table(f"What the variants changed - {name}", results)
-    return tables + ([changes] if changes else [])
+    engines = engines_table(f"Engines - {name}", results)
+    return [*tables, *(table for table in (changes, engines) if table)]
 
 
 def _sizes(results: Results) -> list[Table]:

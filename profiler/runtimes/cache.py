@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import os
 import shutil
 import sys
 import tempfile
@@ -36,7 +35,8 @@ def fingerprint(module: torch.nn.Module) -> str:
         kind = type(inner)
         settings = {key: value for key, value in vars(inner).items() if _is_plain(value)}
         config = getattr(inner, "config", None)
-        described = config.to_dict() if hasattr(config, "to_dict") else None
+        described = config.to_dict() if hasattr(config, "to_dict") else {}
+        described = {key: value for key, value in described.items() if key not in ("_name_or_path", "name_or_path")}
         found.update(f"{name} {kind.__module__}.{kind.__qualname__} {sorted(settings.items())} {described}".encode())
         files.add(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
     for file in sorted(filter(None, files)):
@@ -65,7 +65,7 @@ def made_whole(folder: Path) -> Iterator[Path]:
     try:
         yield made
         with contextlib.suppress(OSError):  # another process was quicker
-            os.replace(made, folder)
+            made.replace(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

@@ -5,6 +5,7 @@ Its pool of threads is the process's own, made when its library is loaded, and s
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,11 +45,9 @@ class ExecuTorchSession:
     """A program, loaded, with the process's pool of threads."""
 
     def __init__(self, file: Path, options: Options) -> None:
-        from executorch.extension.pybindings import portable_lib
-
-        self._library: Any = portable_lib
-        portable_lib._unsafe_reset_threadpool(options.threads)
-        self._program = portable_lib._load_for_executorch(str(file))
+        self._library = _library()
+        self._library._unsafe_reset_threadpool(options.threads)
+        self._program = self._library._load_for_executorch(str(file))
         about = self._program.method_meta("forward")
         self.inputs = [_info(about.input_tensor_meta(number), number) for number in range(about.num_inputs())]
         self.outputs = [_info(about.output_tensor_meta(number), number) for number in range(about.num_outputs())]
@@ -62,6 +61,16 @@ class ExecuTorchSession:
 
     def calls(self) -> list[EngineCall]:
         return []
+
+
+def _library() -> Any:
+    """Its Python module, without the exporter's, which `portable_lib` imports in some seconds to warn of itself."""
+    import torch  # noqa: F401  # whose library it needs
+
+    try:
+        return importlib.import_module("executorch.extension.pybindings._C")
+    except ImportError:  # another version
+        return importlib.import_module("executorch.extension.pybindings.portable_lib")
 
 
 SCALARS = {0: "uint8", 1: "int8", 3: "int32", 4: "int64", 6: "float32", 7: "float64", 11: "bool"}  # torch's own numbers

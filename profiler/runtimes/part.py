@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from profiler.errors import NotSupported
-from profiler.runtimes import base
+from profiler.runtimes import ENGINES, base
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +46,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     leaves: list[int | None]  # of the structure: the number of an output; none: None
     export_s: float
     export_peak_bytes: int
+    full_rows: bool = False  # made for rows of one length: recurrent layers get them whole, and not packed
 
 
 def flattened(arguments: Any, named: Any) -> tuple[list[torch.Tensor], str]:
@@ -53,6 +54,8 @@ def flattened(arguments: Any, named: Any) -> tuple[list[torch.Tensor], str]:
     import torch
     from torch.utils import _pytree
 
+    if any(isinstance(value, torch.nn.utils.rnn.PackedSequence) for value in (*arguments, *named.values())):
+        raise NotSupported("it is called with packed rows, which engines do not have")
     leaves, structure = _pytree.tree_flatten((tuple(arguments), dict(named)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     told = []
@@ -94,7 +97,20 @@ class ExportedPart:
         self.runtime.open()
         tensors, how = flattened(arguments, named)
         number = self._find(how, tuple(tuple(tensor.shape) for tensor in tensors))
-        return self._put_together(number, self._sessions[number].run(tensors))
+        if self.exports[number].manifest.full_rows and any(map(_differs, tensors)):
+            raise NotSupported(
+                f"{self.name} packs rows of different lengths for its recurrent layers, which engines do not: set "
+                "batch_size: 1 or padding: 0"
+            )
+        return self._put_together(number, self._run(number, tensors))
+
+    def _run(self, number: int, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        if not self.runtime.traced:
+            return self._sessions[number].run(tensors)
+        from torch.profiler import record_function
+
+        with record_function(self.runtime.span_of(self)):
+            return self._sessions[number].run(tensors)
 
     def _find(self, how: str, shapes: tuple[tuple[int, ...], ...]) -> int:
         for number, export in enumerate(self.exports):
@@ -128,6 +144,10 @@ class ExportedPart:
         return [call for session in self._sessions.values() for call in session.calls()]
 
 
+def _differs(lengths: torch.Tensor) -> bool:
+    return lengths.dim() == 1 and bool((lengths != lengths[0]).any())
+
+
 def _shapes_text(shapes: tuple[tuple[int, ...], ...] | None) -> str:
     return " and ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes or ())
 
@@ -140,18 +160,36 @@ class Runtime:
     engine: Engine
     options: Options  # but for the threads, which are torch's of the process
     parts: list[ExportedPart] = field(default_factory=list)
+    traced: bool = False  # whether each call of a part is a span in torch's recording
     settings: Settings | None = None  # of the sessions of this process
     load_s: float | None = None
     _process: int | None = None
 
-    def open(self, profile: bool = False) -> None:
+    def open(self) -> None:
         """Open the sessions of this process, once. Raises NotSupported where the engine does not do as asked."""
         if self._process != os.getpid():
-            self._open(profile)
+            self._open(profile=False)
 
     def profiled(self) -> None:
         """Open them anew, with the engine's own profile switched on."""
         self._open(True)
+
+    def calls(self) -> list[list[EngineCall]]:
+        """Of each part, what the engine's profile has on its calls."""
+        return [part.calls() for part in self.parts]
+
+    @property
+    def about_operators(self) -> str:
+        """What is said below a breakdown."""
+        title = ENGINES[self.name].title
+        if self.engine.PROFILE:
+            return f"What {title} does inside is not told apart: {self.engine.PROFILE}."
+        return (
+            f"Operators named {title} are of its own profile, in calls apart; their shares are of its part of a call."
+        )
+
+    def span_of(self, part: ExportedPart) -> str:
+        return f"{ENGINES[self.name].title}: {part.name}"
 
     def closed(self) -> None:
         """They are opened again by the next call, without a profile."""

@@ -63,7 +63,7 @@ def convert_loaded(
             conversion = convert(model, variant, lambda: inputs)
         with failing("the converted model does not run here"):
             trial(model, lambda: save_outputs(model, value, after, parts), None)
-        changed = difference(load_outputs(before), load_outputs(after))
+        changed = difference(load_outputs(before), load_outputs(after), parts)
     gc.collect()
     hand_back_freed_memory()  # what the float weights took is not the variant's
     return conversion.model_copy(update={"difference": changed})

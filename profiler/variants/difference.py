@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,15 +70,19 @@ def capture_outputs(model: Model, value: Any, parts: Mapping[str, torch.nn.Modul
     return ModelOutputs(kept, _texts(output))
 
 
-def difference(before: ModelOutputs, after: ModelOutputs) -> OutputDifference:
+def difference(before: ModelOutputs, after: ModelOutputs, parts: Collection[str] = ()) -> OutputDifference:
     """How far the outputs of two runs lie apart: the final output where it is of numbers, else that of the last
-    component which takes all of the speech at once and gives the same shape in both runs."""
+    component which takes all of the speech at once and gives the same shape in both runs. Where `parts` were changed
+    and nothing else, the one of them that is furthest off."""
     components = {
         name: _distance(tensor, after.tensors[name])
         for name, tensor in before.tensors.items()
         if name in after.tensors and after.tensors[name].shape == tensor.shape
     }
     compared = next(reversed(components), None)
+    changed_parts = [name for name in components if name in parts]
+    if changed_parts and compared != FINAL:
+        compared = max(changed_parts, key=lambda name: components[name].max or 0.0)
     headline = components[compared] if compared else Distance()
     pairs = list(zip(before.texts, after.texts, strict=False))
     changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None

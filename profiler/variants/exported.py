@@ -285,16 +285,16 @@ class _Exporter:
             manifest = read_manifest(folder)
             cached = manifest is not None
             if manifest is None:
-                manifest = self._make(module, examples[0].value, free, folder)
+                manifest = self._make(module, [example.value for example in examples], free, folder)
             exports.append(Export(how, fixed, folder, manifest, cached))
         return ExportedPart(self.names[number], runtime, exports)
 
-    def _make(self, module: Any, value: Any, free: list[list[int]], folder: Path) -> Manifest:
+    def _make(self, module: Any, values: list[Any], free: list[list[int]], folder: Path) -> Manifest:
         runtime = self.runtime
 
         def work() -> Manifest:
             with cache.made_whole(folder) as made:
-                manifest = export_module(runtime, self.model, module, value, free, made)
+                manifest = export_module(runtime, self.model, module, values, free, made)
                 (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
             return manifest
 
@@ -311,8 +311,13 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def export_module(runtime: Runtime, model: Model, module: Any, value: Any, free: list[list[int]], to: Path) -> Manifest:
-    """Run the model to see how it calls the module, and write that call as a file. For a process of its own."""
+def export_module(
+    runtime: Runtime, model: Model, module: Any, values: list[Any], free: list[list[int]], to: Path
+) -> Manifest:
+    """Run the model to see how it calls the module, write that call as a file, and see that the engine runs the file.
+
+    For a process of its own.
+    """
     import torch
     from torch.utils import _pytree
 
@@ -322,26 +327,59 @@ def export_module(runtime: Runtime, model: Model, module: Any, value: Any, free:
         kept.append((arguments, named, _leaves(output)))
 
     with hooked([module.register_forward_hook(keep, with_kwargs=True)]):
-        run_all(model, [value])
+        run_all(model, values)
     arguments, named, (_, leaves, structure) = kept[0]
     warnings.simplefilter("ignore")  # of exporters, about themselves
     begin = time.perf_counter()
     with torch.no_grad():
         flat = _flat(module, arguments, named)
-        tensors, _ = flattened(arguments, named)
-        tensors = [tensor.detach().clone() for tensor in tensors]
-        dims = [dict.fromkeys(sizes, torch.export.Dim.AUTO) for sizes in free]
-        program = torch.export.export(flat, tuple(tensors), dynamic_shapes={"tensors": tuple(dims)}, strict=False)
+        tensors = [tensor.detach().clone() for tensor in flattened(arguments, named)[0]]
+        dims = tuple(dict.fromkeys(sizes, torch.export.Dim.AUTO) for sizes in free)
+        with _unpacked(any(tensor.dim() == 1 for tensor in tensors)) as packed:
+            program = torch.export.export(flat, tuple(tensors), dynamic_shapes={"tensors": dims}, strict=False)
         _require_free(program, free)
         file = f"model{runtime.engine.SUFFIX}"
         runtime.engine.export(program, to / file, runtime.options)
+    took = time.perf_counter() - begin
+    peak = status_bytes("VmHWM")
+    session = runtime.engine.load(to / file, runtime.options)
+    for given, by_name, (wanted, _, _) in kept:  # an exporter may write what its engine cannot run
+        shapes = [tuple(tensor.shape) for tensor in session.run(flattened(given, by_name)[0])]
+        if shapes != [tuple(tensor.shape) for tensor in wanted]:
+            raise NotSupported("what was exported gives outputs of another shape")
     return Manifest(
         file=file,
         output=_pytree.treespec_dumps(structure),
         leaves=leaves,
-        export_s=time.perf_counter() - begin,
-        export_peak_bytes=status_bytes("VmHWM"),
+        export_s=took,
+        export_peak_bytes=peak,
+        full_rows=bool(packed),
     )
+
+
+@contextmanager
+def _unpacked(wanted: bool) -> Iterator[list[bool]]:
+    """Recurrent layers get rows as they are: where all have one length, packing them changes nothing, and no engine has
+    packed ones. Gives whether any were to be packed. Without lengths among the inputs nobody could check that."""
+    import torch
+
+    rnn: Any = torch.nn.utils.rnn
+    before, packed = (rnn.pack_padded_sequence, rnn.pad_packed_sequence), []
+
+    def pack(rows: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> Any:
+        packed.append(True)
+        return rows
+
+    def pad(rows: Any, batch_first: bool = False, padding_value: float = 0.0, total_length: Any = None) -> Any:
+        time, count = (1, 0) if batch_first else (0, 1)
+        return rows, torch.full((rows.shape[count],), rows.shape[time], dtype=torch.int64)
+
+    if wanted:
+        rnn.pack_padded_sequence, rnn.pad_packed_sequence = pack, pad
+    try:
+        yield packed
+    finally:
+        rnn.pack_padded_sequence, rnn.pad_packed_sequence = before
 
 
 def _flat(module: Any, arguments: Any, named: Any) -> Any:
@@ -517,4 +555,6 @@ def _notes(use: RuntimeUse) -> list[str]:
     title = ENGINES[use.engine].title
     notes = [f"{title} {use.version} runs {', '.join(use.parts)}; all else of the call runs in torch."]
     notes += [f"Not exported: {reason}." for reason in use.refused]
+    if timeline := engine(use.engine).TIMELINE:
+        notes.append(f"Operators of {title} are in no trace: {timeline}.")
     return notes

@@ -8,7 +8,7 @@ and is part of the result. Labels are patterns of the recipe; without any, the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Trace
+    from profiler.results.types import OperatorPart
     from profiler.training.step import TrainingStep
 
 FILE = "breakdown.json"
@@ -64,12 +65,18 @@ def count_parts(call: LabelledCall, components: dict[str, torch.nn.Module]) -> C
 
 
 def measure_breakdown(
-    call: LabelledCall, seconds_of_audio: float, folder: Path, count: bool | Count = True, steps: int = 1
+    call: LabelledCall,
+    seconds_of_audio: float,
+    folder: Path,
+    count: bool | Count = True,
+    steps: int = 1,
+    of_engine: Sequence[OperatorPart] = (),
 ) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
-    are rows of the backward phase too. A `count` of such a call that was made before serves here as well.
+    are rows of the backward phase too. A `count` of such a call that was made before serves here as well. `of_engine`:
+    operators that another engine than torch ran.
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
@@ -98,7 +105,7 @@ def measure_breakdown(
         profiled_calls=profiled.calls,
         modules=[row for rows in phases for row in rows.modules(folded=True)],
         modules_unfolded=[row for rows in phases for row in rows.modules(folded=False)],
-        operators=operator_rows(profiled, counted, seconds_of_audio),
+        operators=[*of_engine, *operator_rows(profiled, counted, seconds_of_audio)],
     )
     (folder / FILE).write_text(details.model_dump_json(), encoding="utf-8")
     return Breakdown(

@@ -11,6 +11,7 @@ from profiler.results.types import Breakdown
 if TYPE_CHECKING:
     from profiler.measure.operations.count import Count
     from profiler.recipe.schema import Recipe
+    from profiler.results.types import OperatorPart
 
 BARE_CALLS = 2  # which are labelled and profiled as often as the trace has steps
 
@@ -35,11 +36,20 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         if parts is None:
             return Absent(COMPILED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
-        count: bool | Count = work.counted
-        if work.counted:
+        runtime = work.model.runtime
+        count: bool | Count = work.counted and runtime is None
+        if count:
             with contextlib.suppress(Exception):  # the operations pass said why
                 count = work.count
-        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, work.folder / work.place, count, steps)
+        own: list[OperatorPart] = []
+        if runtime is not None:
+            from profiler.runtimes.profile import operators
+
+            own = operators(runtime, work.run, work.inputs[0], work.seconds_of_audio)
+        folder = work.folder / work.place
+        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, folder, count, steps, own)
+        if runtime is not None:
+            found.notes.append(runtime.about_operators)
         found.file = f"{work.place}/{found.file}"
         return found
 

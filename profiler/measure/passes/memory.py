@@ -67,7 +67,10 @@ class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
 
     def measure(self, work: Work) -> MemoryPeaks:
         if work.step is None:
-            return MemoryPeaks(measure_memory(work.run, work.inputs[0], work.device))
+            peaks = measure_memory(work.run, work.inputs[0], work.device)
+            if work.model.runtime is not None:  # torch's allocator knows nothing of the engine's tensors
+                peaks.tensors = None
+            return MemoryPeaks(peaks)
         from profiler.measure.phases import memory_by_phase
 
         return MemoryPeaks(*memory_by_phase(work.step, work.inputs[0], work.device))

@@ -9,6 +9,7 @@ import gzip
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from profiler.results.types import CellResult
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe, Trace
+    from profiler.runtimes.part import Runtime
 
 SUFFIX = ".pt.trace.json.gz"
 GZIP_LEVEL = 4  # a third of the time of the default for a tenth more bytes
@@ -43,8 +45,13 @@ class TracePass(Pass[str, str]):
         from profiler.measure.phases import phase_spans
 
         folder = work.folder / work.place
-        with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step):
+        runtime, steps = work.model.runtime, work.trace.schedule
+        with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step), _spans_of(runtime):
             files = record_trace(work.run, work.inputs[0], work.device, work.trace, folder, folder.name)
+            if runtime is not None:
+                from profiler.runtimes.profile import add_to_traces
+
+                add_to_traces(runtime, files, steps.wait + steps.warmup, steps.active)
         return f"{work.place}/{files[-1].name}"
 
     def put(self, cell: CellResult, found: str, width: float, stopped_by: str) -> None:
@@ -54,6 +61,14 @@ class TracePass(Pass[str, str]):
 
 
 PASS = TracePass()
+
+
+def _spans_of(runtime: Runtime | None) -> AbstractContextManager[None]:
+    if runtime is None:
+        return nullcontext()
+    from profiler.runtimes.profile import spans
+
+    return spans(runtime)
 
 
 def prepare_profiler() -> None:
