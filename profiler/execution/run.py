@@ -133,6 +133,10 @@ class Execution:
         """The CPUs that a round is held to; none: those that the system chooses."""
         return ()
 
+    def dataset_variants(self, number: int) -> list[str]:
+        """Those that process the data set in a round."""
+        return [variant.name for variant in self.recipe.variants]
+
     # -- the run
 
     def execute(self) -> Results:
@@ -164,8 +168,10 @@ class Execution:
         return read_results(self.folder)
 
     def _anything_missing(self) -> bool:
+        if self.schedule.planned():
+            return True
         rounds = range(self._dataset_rounds)
-        return bool(self.schedule.planned()) or (self.dataset is not None and any(map(self.dataset.lacks, rounds)))
+        return self.dataset is not None and any(self.dataset.lacks(one, self.dataset_variants(one)) for one in rounds)
 
     def _start(self) -> None:
         head = self.file.head
@@ -219,9 +225,9 @@ class Execution:
         """After each of the first rounds of the grid, one of the data set; those that are left come at the end."""
         if self.dataset is None or number >= self._dataset_rounds:
             return
-        for variant in self.recipe.variants:
-            self._ready(variant.name)
-            self.dataset.round(number, variant.name, self.forecasts[variant.name])
+        for variant in self.dataset_variants(number):
+            self._ready(variant)
+            self.dataset.round(number, variant, self.forecasts[variant])
 
     def _round(self, number: int, visits: list[Visit]) -> None:
         self.lanes.begin_round()

@@ -470,6 +470,10 @@ class Workers:
             with contextlib.suppress(OSError):
                 worker.close()
 
+    def let_go(self, variant: str) -> None:
+        """End the worker of a variant that is not needed any more."""
+        self._discard(variant)
+
     def close(self) -> None:
         """End all workers and what they started."""
         for variant in list(self._workers):

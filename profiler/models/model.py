@@ -160,5 +160,6 @@ class Model:
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
     graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
+    file_bytes: int | None = None  # of the file that has its weights, where no module of ours holds them
     runtime: Runtime | None = None  # the engine that runs parts of it
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

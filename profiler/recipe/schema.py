@@ -55,7 +55,7 @@ class PretrainedModel(Section):
     )
     input: Literal["waveform", "waveform_and_lengths", "features", "features_and_lengths"] = Field(
         "waveform",
-        description="for a class or a TorchScript file: what its forward takes, [batch, samples] or log-mel "
+        description="for a class or a file: what its forward takes, [batch, samples] or log-mel "
         "[batch, frames, mels], alone or with lengths [batch]",
     )
     lengths: Literal["fractions", "counts"] = Field(
@@ -63,7 +63,7 @@ class PretrainedModel(Section):
     )
     mels: PositiveCount = Field(80, description="log-mel features of a frame, where the input is features")
     sample_rate: PositiveCount | None = Field(
-        None, description="of a class or a TorchScript file; null: its attribute sample_rate, else 16000"
+        None, description="of a class or a file; null: its attribute sample_rate, else 16000"
     )
     checkpoint: str | None = Field(
         None, description="for a class: file with its state dict; null: the weights that its constructor makes"

@@ -328,3 +328,10 @@ def test_every_page_is_named_in_the_contents() -> None:
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
     contents = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text()))
     assert contents == pages - {"index.md"}
+
+
+@pytest.mark.slow
+def test_tune(checkout: Path) -> None:
+    (done,) = follow(blocks("tune.md"), checkout)
+    assert "Pick: " in done
+    assert (checkout / "log-mel-tuned.yaml").is_file()
