@@ -6,7 +6,8 @@
 Each batch of training is a step; validation, checkpoints and logs are in none. Options are those of `profile`; a Brain
 of SpeechBrain needs no callback: `profile(brain)`. The libraries are imported when a callback is made.
 
-A Trainer tells its callbacks nothing when training raises: `with callback.profile: trainer.train()` ends the profile then.
+A Trainer tells its callbacks nothing when training raises: `with callback.profile: trainer.train()` ends the profile
+then.
 """
 
 from __future__ import annotations

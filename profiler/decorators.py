@@ -144,6 +144,10 @@ class Profile:
         self._stepped = self._loop = False
         self._process = os.getpid()
 
+    def rename(self, name: str | None) -> None:
+        """Before the first step."""
+        self._name = _folder_name(name or "") or self._name
+
     def is_same(self, name: str, instruments: Instruments, options: Options) -> bool:
         return (self._asked, self.instruments, self.options) == (name, instruments, options)
 

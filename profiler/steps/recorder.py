@@ -80,6 +80,13 @@ def default_schedule() -> Schedule:
     return action
 
 
+def nothing_recorded() -> Schedule:
+    """A schedule that switches nothing on."""
+    from torch.profiler import ProfilerAction as Action
+
+    return lambda step: Action.NONE
+
+
 class Recorder:
     """One series of steps. Not for several threads at once: who calls it sees to that."""
 

@@ -1,4 +1,4 @@
-"""Decorators and blocks on small code of one's own: the runs that they leave, and what they leave switched on: nothing."""
+"""Decorators and blocks on small code of one's own: the runs that they leave; nothing is left switched on."""
 
 from __future__ import annotations
 
@@ -244,11 +244,15 @@ def test_a_step_that_raises_is_in_no_figure_and_the_error_comes_out(profiled: Ca
 
 def test_a_loop_that_raises_leaves_what_was_measured(profiled: Callable[..., Any]) -> None:
     loop = profiled("broken")
-    with pytest.raises(RuntimeError, match="out of data"), loop:
-        for number in range(9):
-            if number == 8:
-                raise RuntimeError("out of data")
-            loop.step()
+
+    def train() -> None:
+        with loop:
+            for _ in range(8):
+                loop.step()
+            raise RuntimeError("out of data")
+
+    with pytest.raises(RuntimeError, match="out of data"):
+        train()
     assert loop.run.results.run.status == "finished with failures"
     assert loop.run.cells[0].latency_s.n == 5
     assert "The code ended with an error: RuntimeError: out of data" in loop.run.results.run.notes
