@@ -388,6 +388,7 @@ class Profile:
             print(f"profile {self._name}: {problem}", file=sys.stderr)
         finally:
             self._recorder = self._results = self._folder = None
+            self._model = _module_of(self.options.model)
             _unfinished.remove(self)
 
     def _line(self) -> str:

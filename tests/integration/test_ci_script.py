@@ -62,7 +62,6 @@ def test_a_slower_head_ends_with_3_and_the_table_says_so(repository: Path) -> No
     assert done.returncode == 3, done.stdout + done.stderr
     table = (repository / "speed.md").read_text()
     assert table.startswith("<!-- speech-profiler -->\n### Speed against `main`: slower\n")
-    assert "| 1 s x 1" in table.replace("×", "x")
     assert "slower" in table
     assert (repository / "summary.md").read_text() == table
     assert (repository / "outputs").read_text() == "status=3\nsaid=slower\ntable=speed.md\n"
@@ -86,7 +85,7 @@ def test_the_action_and_the_template_run_the_script() -> None:
     action, template = _yaml(".github/actions/ab/action.yml"), _yaml(".gitlab/ab.yml")
     measured, said = action["runs"]["steps"]
     assert measured["run"] == '"$GITHUB_ACTION_PATH/ab.sh"'
-    used = {name for name in ("BASE", "RECIPE", "THRESHOLD", "SECONDS_PER_CELL", "STRICT", "ARGUMENTS")}
+    used = {"BASE", "RECIPE", "THRESHOLD", "SECONDS_PER_CELL", "STRICT", "ARGUMENTS"}
     assert set(measured["env"]) == used
     assert all(f"${{{name}:" in SCRIPT.read_text() for name in used)
     assert "always()" in said["if"]  # the table of a slower head is posted too

@@ -195,7 +195,7 @@ def test_profiling_as_part_of_testing(checkout: Path) -> None:
     first, again = follow(blocks("profiling-in-tests.md"), checkout)
     assert "2 passed" in first
     assert "test_speed.py::test_encoding_keeps_up_with_speech encode: 1 s x 1 RTF" in first
-    assert "faster than 0.5: yes" in first
+    assert "faster than 0.500: yes" in first
     assert "kept as baseline" in first
     assert "kept as baseline" in again
     assert len(list(checkout.glob("pages/*/*/report.html"))) == 2

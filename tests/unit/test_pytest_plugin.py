@@ -54,7 +54,7 @@ def test_no_audio(speech_profile):
     assert "1 passed" in first.stdout or "2 failed, 1 passed" in first.stdout, first.stdout + first.stderr
     lines = [line for line in first.stdout.splitlines() if line.startswith("test_speed.py::")]
     assert [line.split()[0].split("::")[1] for line in lines] == ["test_fast", "test_slow", "test_no_audio"]
-    assert "faster than 0.5: yes; " in lines[0]
+    assert "faster than 0.500: yes; " in lines[0]
     assert lines[0].endswith("kept as main")
     assert "AssertionError: work: 1e-09 s x 1 RTF" in first.stdout
     assert "has no figure `rtf`. Give seconds=" in first.stdout
