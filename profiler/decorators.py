@@ -259,7 +259,7 @@ class Profile:
     ) -> None:
         if not self.is_open_here or self._recorder is None:
             return
-        if self._depth > 1:
+        if self._depth > 1 and error is None:  # a callback within a block; an error ends both
             self._depth -= 1
             return
         recorder = self._recorder
