@@ -127,7 +127,8 @@ def test_a_brain_of_speechbrain(tmp_path: Path, way: str) -> None:
     if way == "function":
         train = profile(train, logdir=tmp_path, quiet=True)
     train(brain)
-    check((train if way == "function" else brain.fit).profile.run)
+    profiled: Any = train if way == "function" else brain.fit
+    check(profiled.profile.run)
     assert "fit_batch" not in vars(brain)
 
 
