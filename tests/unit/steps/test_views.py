@@ -34,7 +34,7 @@ def test_the_commands(logs: Path, tmp_path: Path) -> None:
     assert program.run("runs", "--logdir", logs).stdout.count("loop") >= 2
     compared = program.run("compare", "latest", "--logdir", logs)
     assert "| call |" in " ".join(compared.stdout.split()), compared.stdout + compared.stderr
-    packed = program.run("export", "loop", "--logdir", logs, "--output", tmp_path / "loop.zip")
+    packed = program.run("export", "loop", tmp_path / "loop.zip", "--logdir", logs)
     assert packed.returncode == 0, packed.stderr
     assert program.run("report", tmp_path / "loop.zip", "--json").returncode == 0
 
