@@ -86,7 +86,9 @@ ALWAYS = (RTF, LATENCY, PEAK)
 def grids_of(cells: Iterable[CellResult]) -> list[Metric]:
     """Those that some cell has a figure for."""
     found = list(cells)
-    return [metric for metric in GRIDS if metric in ALWAYS or any(metric.in_cell(cell) is not None for cell in found)]
+    # One's own code that says no length of audio has no RTF to be absent.
+    always = (LATENCY,) if found and not any(cell.seconds for cell in found) else ALWAYS
+    return [metric for metric in GRIDS if metric in always or any(metric.in_cell(cell) is not None for cell in found)]
 
 
 def find_metric(key: str) -> Metric:

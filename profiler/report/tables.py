@@ -119,7 +119,8 @@ def _sizes(results: Results) -> list[Table]:
         if model.parameters.total is not None and model.parameters not in shown:
             shown.append(model.parameters)
             same = [other.variant for other in results.models if other.parameters == model.parameters]
-            title = f"Parameters - {model.source}, {', '.join(same)}, {model.weights} weights"
+            title = f"Parameters - {model.source}, {', '.join(same)}"
+            title += f", {model.weights} weights" if model.weights else ""
             size = model.conversion.bytes_before if model.conversion else model.size_bytes
             tables.append(parameter_table(title, model.parameters, size))
     if len(results.models) > 1:

@@ -17,6 +17,7 @@ SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its 
 FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
 PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
+LOOP_PHASES = ("data", "compute")  # of a step of one's own loop: waiting for the data loader, and all else
 MOST_PLANNED = 200  # rows or columns of a grid that tables leave room for
 SPOKEN = ("speech", "mel spectrogram")  # outputs of models that speak, whose input is text
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
@@ -424,7 +425,7 @@ class StepFigures(Record):
     frames_per_second: float | None = None
     frames_per_second_of_audio: float = 0.0
     tokens: float = 0.0
-    loss: Loss = Field(default_factory=Loss)
+    loss: Loss | None = Field(default_factory=Loss)  # null: steps of one's own code, whose loss is not known
 
 
 class Part(Record):
@@ -437,7 +438,7 @@ class Part(Record):
     own_s: float
     share: float
     own_share: float
-    s_per_second_of_audio: float
+    s_per_second_of_audio: float | None = None
     memory_bytes: int | None = None
     macs: int | None = None
     own_macs: int | None = None
@@ -455,7 +456,7 @@ class OperatorPart(Part):
 class BreakdownFile(Record):
     """What the file beside results.json holds, which is long."""
 
-    seconds_of_audio: float
+    seconds_of_audio: float | None = None
     calls: int
     profiled_calls: int
     modules: list[Part]  # numbered layers are one
@@ -488,7 +489,7 @@ class Breakdown(Record):
     profiled_calls: int
     call_s: float | None = None
     seconds_of_audio: float | None = None
-    overhead: LabelOverhead
+    overhead: LabelOverhead | None = None  # null: labels were timed in the recording of one's own code
     file: InnerPath
     notes: list[str] = Field(default_factory=list)
 
@@ -518,7 +519,7 @@ class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
     variant: FileName
-    seconds: float = Field(gt=0)
+    seconds: float = Field(ge=0)  # 0: a call or a step of one's own code, which says no length of audio
     batch_size: int = Field(gt=0)
     status: Literal["ok", "skipped", "failed"]
     reason: str | None = None

@@ -146,12 +146,22 @@ def _tensors(calls: Calls, device: Device) -> int | None:
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
     """Peak resident bytes during a call, and how far that lies above the level before it."""
+    before = level_before()
+    run(value)
+    return peak_since(before)
+
+
+def level_before() -> int | None:
+    """Resident bytes now, with the mark of the highest set back to them; None where that is not allowed."""
     gc.collect()
     hand_back_freed_memory()
-    if not reset_high_water_mark():
+    return status_bytes("VmRSS") if reset_high_water_mark() else None
+
+
+def peak_since(before: int | None) -> tuple[int | None, int | None]:
+    """Peak resident bytes since then, and how far that lies above the level."""
+    if before is None:
         return None, None
-    before = status_bytes("VmRSS")
-    run(value)
     peak = status_bytes("VmHWM")
     return peak, max(0, peak - before)
 

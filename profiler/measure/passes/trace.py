@@ -87,6 +87,19 @@ def prepare_profiler() -> None:
         pass
 
 
+def write_trace(recording: Any, folder: Path, name: str) -> Path:
+    """A finished recording as a file, whole or not at all."""
+    # The name has the form that TensorBoard's profiler plugin looks for: worker.timestamp.pt.trace.json.gz
+    stem = f"{name}.{time.time_ns() // 1_000_000}"
+    plain = folder / f"{stem}.pt.trace.json.part"
+    target = folder / f"{stem}{SUFFIX}"
+    recording.export_chrome_trace(str(plain))
+    with plain.open("rb") as source, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as sink:
+        shutil.copyfileobj(source, sink)
+    plain.unlink()
+    return target
+
+
 def record_trace(
     run: Callable[[Any], Any], value: Any, device: Device, settings: Trace, folder: Path, name: str
 ) -> list[Path]:
@@ -97,15 +110,7 @@ def record_trace(
     written: list[Path] = []
 
     def write(recording: Any) -> None:
-        # The name has the form that TensorBoard's profiler plugin looks for: worker.timestamp.pt.trace.json.gz
-        stem = f"{name}.{time.time_ns() // 1_000_000}"
-        plain = folder / f"{stem}.pt.trace.json.part"
-        target = folder / f"{stem}{SUFFIX}"
-        recording.export_chrome_trace(str(plain))
-        with plain.open("rb") as source, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as sink:
-            shutil.copyfileobj(source, sink)
-        plain.unlink()
-        written.append(target)
+        written.append(write_trace(recording, folder, name))
 
     steps = settings.schedule
     with profile(
