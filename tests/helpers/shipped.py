@@ -80,11 +80,13 @@ ESPNET_CONFORMER = {
         "cnn_module_kernel": 3,
     },
     "decoder_conf": {"attention_heads": 2, "linear_units": 16, "num_blocks": 1},
+    "lm_conf": {"unit": 16},
     "beam_size": 4,
 }
 ESPNET_LSTM = {
     "encoder_conf": {"num_layers": 2, "hidden_size": 8, "output_size": 8},
     "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_chans": 2, "aconv_filts": 5}},
+    "lm_conf": {"unit": 8},
     "beam_size": 2,
 }
 
@@ -94,6 +96,16 @@ def small_variants() -> list[dict[str, Any]]:
     found = [variant.model_dump(exclude_defaults=True) for variant in load_variants("quantization")]
     for variant in found:
         sizes = ESPNET_LSTM if variant["name"].startswith("lstm") else ESPNET_CONFORMER
+        variant["set"] |= {f"pretrained_model.overrides.{key}": value for key, value in sizes.items()}
+    return found
+
+
+def small_embeddings() -> list[dict[str, Any]]:
+    """Those of the embeddings recipe, each made tiny in its own library's words."""
+    small = {"LogMel": {"mels": 8}, "AutoModel": tiny.WAV2VEC2}
+    found = [variant.model_dump(exclude_defaults=True) for variant in load_variants("embeddings")]
+    for variant in found:
+        sizes = small.get(variant.setdefault("set", {}).get("pretrained_model.type", "AutoModel"), MASKED)
         variant["set"] |= {f"pretrained_model.overrides.{key}": value for key, value in sizes.items()}
     return found
 
@@ -167,6 +179,15 @@ ROWS = {
         "embedding",
         frozenset({"aten::stft", "aten::conv1d", "aten::batch_norm"}),
         {"embedding_model": 20_767_552, "classifier": 7205 * 192},
+    ),
+    "embeddings": Row(
+        94_371_712,
+        True,
+        {},
+        "hidden states",
+        TRANSFORMER,
+        settings=(f"variants={json.dumps(small_embeddings())}",),
+        batches="[1]",
     ),
     "enhancement": Row(
         1_895_514,
