@@ -92,6 +92,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     traced: bool = False
     labels: Labels = {}
     training: Training | None = None
+    finetuning: list[Utterance] = []  # of a variant that is trained before it is measured
     turns: bool = False
     sandbox: Places | None = None  # where the worker may write; None: anywhere
 

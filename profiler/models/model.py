@@ -155,4 +155,5 @@ class Model:
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    to_tokens: Callable[[str], list[int]] | None = None  # a transcript as the target of `trained_by`; None: not known
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

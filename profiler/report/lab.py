@@ -121,7 +121,15 @@ def _latency(results: Results) -> Table:
         deviation = LATENCY.number(time.std if time.n > 1 else None)
         mean, median = LATENCY.number(time.mean), LATENCY.number(time.median)
         rows.append([cell.variant, cell.place, str(time.n), mean, deviation, median, RTF.cell_number(cell)])
-    head = ["variant", PLACE, "k", f"mean, {unit}", f"standard deviation, {unit}", f"median of rounds, {unit}", RTF.head]
+    head = [
+        "variant",
+        PLACE,
+        "k",
+        f"mean, {unit}",
+        f"standard deviation, {unit}",
+        f"median of rounds, {unit}",
+        RTF.head,
+    ]
     return Table("Latency of one call", head, rows)
 
 

@@ -56,7 +56,9 @@ def _row(part: Part, phases: bool) -> tuple[str, ...]:
 
 def _time(seconds: float) -> str:
     """As torch writes it: '12.345ms'."""
-    return f"{seconds:.3f}s" if seconds >= 1 else f"{seconds * 1e3:.3f}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3f}us"
+    return (
+        f"{seconds:.3f}s" if seconds >= 1 else f"{seconds * 1e3:.3f}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3f}us"
+    )
 
 
 def _aligned(texts: tuple[str, ...], widths: list[int]) -> str:

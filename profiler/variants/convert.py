@@ -26,12 +26,16 @@ PIECES = 4
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
+    from profiler.dataset.items import Utterance
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
 
 
-def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion | None:
-    """Convert in place; None where the variant leaves the model as it is. Raises NotSupported.
+def convert_loaded(
+    model: Model, variant: Variant, speech: Speech, finetuning: list[Utterance] | None = None
+) -> Conversion | None:
+    """Convert in place; None where the variant leaves the model as it is. Raises NotSupported. `finetuning`: what a
+    variant that is trained is trained on.
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
     """
@@ -42,7 +46,7 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion
         before, after = Path(folder) / "before.pt", Path(folder) / "after.pt"
         with failing("the model itself does not run"):
             trial(model, lambda: save_outputs(model, inputs[0], before), None)
-        conversion = convert(model, variant, lambda: inputs)
+        conversion = convert(model, variant, lambda: inputs, finetuning)
         with failing("the converted model does not run here"):
             trial(model, lambda: save_outputs(model, inputs[0], after), None)
         changed = difference(load_outputs(before), load_outputs(after))
@@ -57,7 +61,12 @@ def changes_model(variant: Variant) -> bool:
     return bool(variant.quantize or lower or variant.compile or variant.attention or variant.memory_format)
 
 
-def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any]]) -> Conversion:
+def convert(
+    model: Model,
+    variant: Variant,
+    calibrate: Callable[[], Iterable[Any]],
+    finetuning: list[Utterance] | None = None,
+) -> Conversion:
     """Convert the model in place. `calibrate` gives prepared inputs made of sample speech, at least one.
 
     Raises NotSupported, with the reason for the variant's place in the tables, where nothing would be converted or the
@@ -67,7 +76,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
     total_parameters = sum(parameter.numel() for parameter in unique_parameters(model).values())
     before = size_bytes(model)
     inputs = list(calibrate()) if changes_model(variant) else []
-    steps = [step(model, inputs) for step in _steps(variant)]
+    steps = [step(model, inputs) for step in _steps(variant, finetuning or [])]
     touched = [step for step in steps if step.layers is not None]
     count = len({id(layer) for step in touched for layer in step.layers or ()}) if touched else None
     parameters = max((step.parameters for step in touched), default=None)
@@ -88,9 +97,9 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
     )
 
 
-def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
+def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import compiled, precision, quantize
+    from profiler.variants import compiled, precision, qat, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
@@ -108,6 +117,8 @@ def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
         steps.append(lambda model, inputs: quantize.static(model, inputs, variant.engine))
     elif variant.quantize == "weight_only":
         steps.append(quantize.weight_only)
+    elif (settings := variant.qat) is not None:
+        steps.append(lambda model, inputs: qat.qat(model, inputs, settings, finetuning, variant.threads))
     if variant.compile:
         steps.append(compiled.compile_parts)
     return steps
