@@ -1,6 +1,6 @@
 """What a variant with `quantize: qat` fine-tunes on: its manifest -> utterances with audio and transcript, all checked.
 
-Nothing that the run scores may be among them: an error rate over speech that the model was just trained on says nothing.
+Nothing that the run scores may be among them: an error rate over what was just trained on says nothing.
 """
 
 from __future__ import annotations

@@ -221,7 +221,8 @@ class FineTuning(Section):
 
     source: str = Field(
         min_length=1,
-        description="a manifest with audio and transcripts, as dataset.source; none of it may be in the set that is scored",
+        description="a manifest with audio and transcripts, as dataset.source; none of it may be in the set that is "
+        "scored",
     )
     steps: PositiveCount = Field(100, description="steps of training")
     batch_size: PositiveCount = Field(8, description="utterances in a step")

@@ -2,8 +2,8 @@
 
     models and parameters | latency | energy | what grew how | machines
 
-Labs ask for the mean and the standard deviation of k calls with the first one dropped; the figure of a cell elsewhere is
-a median over rounds. Both are of the same calls. The discussion is the reader's: here are the facts for it.
+Labs ask for the mean and the standard deviation of k calls with the first one dropped; the figure of a cell elsewhere
+is a median over rounds. Both are of the same calls. The discussion is the reader's: here are the facts for it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     three lines of header, then one row per label: self and total time with shares of the call, mean, memory, calls
 
-Profiles that are published as such text files (a table of torch's, filtered by label names) are compared with it line by
-line. Times are those of calls with labels and nothing else, so smaller than under torch's profiler.
+Profiles that are published as such text files (a table of torch's, filtered by label names) are compared with it line
+by line. Times are those of calls with labels and nothing else, so smaller than under torch's profiler.
 """
 
 from __future__ import annotations

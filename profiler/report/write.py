@@ -1,4 +1,4 @@
-"""All views of a run that are files: tables.md, results.csv, labels.txt, report.html, plots and TensorBoard's event file."""
+"""All views of a run that are files: tables, CSV, labels.txt, report.html, plots and TensorBoard's event file."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     fork: linear layers with fake quantisation (torchao) --steps of the model's own loss--> float weights --> a file
     this process: those weights --> torch's dynamic int8 layers, as `quantize: dynamic` has them
 
-Training computes, and the process that holds the model must not (see execution/worker.py): a fork trains a copy, and only
-its weights come back. torchao has a scale for each row of activations; the layers that run here have one for each call,
-since those of torchao are slower than float unless compiled. Weights have one scale per output channel in both.
+Training computes, and the process that holds the model must not (see execution/worker.py): a fork trains a copy, and
+only its weights come back. torchao has a scale for each row of activations; the layers that run here have one for each
+call, since those of torchao are slower than float unless compiled. Weights have one per output channel in both.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _train(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, NORM)
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     torch.save([weight.detach().clone() for weight in [*weights, *_buffers(model)]], file)
     return losses
 

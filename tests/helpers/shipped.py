@@ -238,6 +238,19 @@ ROWS = {
         seconds="[0.5]",
         batches="[1]",
     ),
+    "quantization-accuracy": Row(
+        1_175_220,
+        False,
+        {},
+        "text",
+        frozenset(),
+        {"encoder": 861_360, "decoder": 295_613, "ctc": 18_247},
+        weights="pretrained",
+        settings=("dataset.limit=2",),
+        seconds="[1]",
+        batches="[1]",
+        variants=("lstm-ctc", "lstm-ctc-weight-only", "conformer-ctc-static"),
+    ),
     "sepformer": Row(
         25_679_361,  # published: 25.7 M
         False,

@@ -1,8 +1,8 @@
 """Adapter for ESPnet: its ASR models with CTC and attention decoder, from a folder with config.yaml and a .pth file.
 
 The timed region is what ESPnet's Speech2Text does, from waveforms in memory to text: features, encoder, beam search
-over the weighted scores of decoder, CTC and language model. `ctc_weight`, `lm_weight` and `beam_size` are overrides like
-any key of config.yaml.
+over the weighted scores of decoder, CTC and language model. `ctc_weight`, `lm_weight` and `beam_size` are overrides
+like any key of config.yaml.
 Speech2Text itself imports more packages than can be installed beside today's torch; all parts here are ESPnet's own.
 """
 

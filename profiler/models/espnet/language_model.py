@@ -1,7 +1,7 @@
-"""A language model beside ESPnet's ASR model: description + `lm_weight` -> a part of the model, and a scorer of the search.
+"""A language model beside ESPnet's ASR model: description + `lm_weight` -> a part of the model.
 
-ESPnet trains it apart, in a folder of its own, and its search adds its scores with the weight `lm_weight`. Where that is
-0 there is no language model: nothing is built, counted or run. It is described by `lm` and `lm_conf`, or by the
+ESPnet trains it apart, in a folder of its own, and its search adds its scores with the weight `lm_weight`. Where that
+is 0 there is no language model: nothing is built, counted or run. It is described by `lm` and `lm_conf`, or by the
 config.yaml of its own training (`lm_train_config`); what ESPnet packs for the hub names that in meta.yaml.
 """
 
@@ -71,8 +71,8 @@ def _described(description: Description, pretrained: bool) -> LanguageModel:
     wanted = f"pretrained_model.overrides: lm_weight is {_weight(description):g}"
     if pretrained:
         raise ModelError(
-            f"{wanted}, and nothing says where the trained language model is: set lm_train_config to the config.yaml of "
-            "its training"
+            f"{wanted}, and nothing says where the trained language model is: set lm_train_config to the "
+            "config.yaml of its training"
         )
     if description.part("lm") is None:
         raise ModelError(
@@ -87,7 +87,8 @@ def _check_vocabulary(found: Description, size: int, path: Path) -> None:
     tokens = found.config.get("token_list")
     if isinstance(tokens, list) and len(tokens) != size:
         raise ModelError(
-            f"the language model {path} has {len(tokens)} tokens and the ASR model {size}: the search needs the same ones"
+            f"the language model {path} has {len(tokens)} tokens and the ASR model {size}: the search needs "
+            "the same ones"
         )
 
 
