@@ -36,6 +36,10 @@ def qat(
 ) -> layers.Step:
     """Fine-tune a copy, take its weights, and make the linear layers int8."""
     quantize.require_cpu(model)
+    try:
+        import torchao.quantization.qat  # noqa: F401
+    except ImportError as error:
+        raise NotSupported("it needs torchao, which is not installed: pip install torchao") from error
     engine = quantize.use_engine(None)
     chosen, notes = quantize.choose_linear(model)
     if model.to_tokens is None:
