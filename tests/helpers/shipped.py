@@ -101,8 +101,8 @@ def small_variants() -> list[dict[str, Any]]:
 
 
 def small_embeddings() -> list[dict[str, Any]]:
-    """Those of the embeddings recipe, each made tiny in its own library's words; log-mel, which has no weights and gives
-    no hidden states, has a row of its own."""
+    """Those of the embeddings recipe, each made tiny in its own library's words; log-mel, without weights, has a row
+    of its own."""
     found = [variant.model_dump(exclude_defaults=True) for variant in load_variants("embeddings")[:-1]]
     for variant in found:
         sizes = MASKED if "pretrained_model.type" in variant.setdefault("set", {}) else tiny.WAV2VEC2
@@ -188,6 +188,7 @@ ROWS = {
         frozenset({"aten::linear", "aten::scaled_dot_product_attention"}),
         settings=(f"variants={json.dumps(small_embeddings())}",),
         batches="[1]",
+        variants=("wav2vec2", "hubert", "mockingjay", "tera"),
     ),
     "enhancement": Row(
         1_895_514,
