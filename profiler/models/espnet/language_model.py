@@ -49,8 +49,8 @@ def _find(description: Description, pretrained: bool) -> LanguageModel:
     own = description.config.get("lm_train_config") or packed.get("lm_train_config")
     if own is None:
         return _described(description, pretrained)
-    path = description.file(str(own))
-    if path is None:
+    path = _file(description.folder, str(own))
+    if path is None or path == description.folder / FILE:
         raise ModelError(f"the language model's description is not there: lm_train_config is {own}")
     config = read_config(path)
     config["lm"] = config.get("lm", "seq_rnn")  # what ESPnet takes where none is named
@@ -59,10 +59,16 @@ def _find(description: Description, pretrained: bool) -> LanguageModel:
     if not pretrained:
         return LanguageModel(found, None)
     file = description.config.get("lm_file") or packed.get("lm_file")
-    weights = weights_file(path.parent) if file is None else description.file(str(file))
+    weights = weights_file(path.parent) if file is None else _file(path.parent, str(file))
     if weights is None:
         raise ModelError(f"the language model's weights are not there: lm_file is {file}")
     return LanguageModel(found, weights)
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    """Relative to the folder, or to one above it, from where training was started. Never by its last part alone: the
+    ASR model's own description has the same name."""
+    return next((place / name for place in (folder, *folder.parents) if (place / name).is_file()), None)
 
 
 def _described(description: Description, pretrained: bool) -> LanguageModel:

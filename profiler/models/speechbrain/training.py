@@ -48,8 +48,6 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
         return task
 
     def hybrid(settings: Training) -> tasks.Task:
-        if "ctc" not in interface.mods:
-            raise ModelError("training.loss: hybrid needs a CTC head, and this model has no module `ctc`")
         return tasks.joined(attention(settings), encode, interface.mods.ctc, int(interface.hparams.blank_index))
 
     def whisper(settings: Training) -> tasks.Task:
@@ -73,9 +71,11 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
 
     made: dict[str, dict[str, Callable[[Training], tasks.Task]]] = {
         "EncoderASR": {"ctc": ctc},
-        "EncoderDecoderASR": {"cross_entropy": attention} | ({"hybrid": hybrid} if "ctc" in interface.mods else {}),
+        "EncoderDecoderASR": {"cross_entropy": attention, "hybrid": hybrid},
         "WhisperASR": {"cross_entropy": whisper},
     }
+    if "ctc" not in interface.mods:
+        made["EncoderDecoderASR"].pop("hybrid")
     return made.get(request.type, {})
 
 
