@@ -1,6 +1,6 @@
 """Loaded model + variant -> the model converted in place, with proof of what changed.
 
-    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> what the cells run
+    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> --graph--> what the cells run
 
 Runs in the worker before the first cell, on one thread. What computes runs in forks of it: see processes.py.
 """
@@ -58,7 +58,8 @@ def convert_loaded(
 def changes_model(variant: Variant) -> bool:
     """Whether there is anything to convert; else the variant differs by settings of the recipe and threads alone."""
     lower = variant.precision in ("bfloat16", "float16")
-    return bool(variant.quantize or lower or variant.compile or variant.attention or variant.memory_format)
+    changed = variant.quantize or variant.compile or variant.cuda_graph or variant.attention or variant.memory_format
+    return bool(lower or changed)
 
 
 def convert(
@@ -99,7 +100,7 @@ def convert(
 
 def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import compiled, precision, qat, quantize
+    from profiler.variants import compiled, graphed, precision, qat, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
@@ -121,6 +122,8 @@ def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Mode
         steps.append(lambda model, inputs: qat.qat(model, inputs, settings, finetuning, variant.threads))
     if variant.compile:
         steps.append(compiled.compile_parts)
+    if variant.cuda_graph:
+        steps.append(graphed.record_calls)
     return steps
 
 
