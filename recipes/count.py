@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 
-from profiler.measure.parameters import count_now, counts_file, model_key
+from profiler.measure.parameters import Counts, count_now, counts_file, model_key
 from profiler.recipe.load import load_recipe
 from profiler.shipped import shipped_recipes
 
 
 def main() -> None:
     entries = []
+    known: dict[str, Counts] = {}  # variants of one model are counted once
     for name, path in shipped_recipes().items():
         loaded = load_recipe(path, read_audio=False)
         for variant, recipe in loaded.by_variant.items():
-            counts = count_now(recipe, path.parent)
+            key = json.dumps(model_key(recipe), sort_keys=True)
+            counts = known[key] = known.get(key) or count_now(recipe, path.parent)
             entries.append(
                 {
                     "recipe": name,

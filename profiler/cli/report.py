@@ -11,6 +11,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from profiler.accuracy.normalise import NORMALISATIONS
@@ -20,7 +21,7 @@ from profiler.report.breakdown import BYS, KEYS, BreakdownQuery, By, breakdown_t
 from profiler.report.terminal import show
 from profiler.results import LOGDIR
 from profiler.results.export.unpack import check_place, is_archive
-from profiler.results.runs import NAMES, opened
+from profiler.results.runs import NAMES, open_as_much, opened
 from profiler.results.store import ResultsFile, read_as_much
 from profiler.results.types import Results
 from profiler.units import parse_bytes
@@ -50,6 +51,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     accuracy.add_argument(
         "--normalise", choices=NORMALISATIONS, help="of both texts, with --rescore (default: as in the run)"
     )
+    lab = parser.add_argument_group("as a lab asks for it")
+    lab.add_argument(
+        "--lab",
+        action="store_true",
+        help="the page of a benchmarking lab, lab.html and lab.md: parameters, latency with its mean and standard "
+        "deviation, energy, what grew how",
+    )
+    lab.add_argument(
+        "--beside",
+        metavar="RUN",
+        action="append",
+        default=[],
+        help="with --lab: a run of the same recipe on another machine; may be repeated",
+    )
     parser.add_argument("--memory", metavar="SIZE", help="say what would fit in so much memory, such as '8 GB'")
     parser.add_argument("--titles", action="store_true", help="write into each plot what it shows, for slides")
     parser.add_argument(
@@ -72,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_size(arguments.memory)
     if arguments.normalise and not arguments.rescore:
         raise UserError(f"--normalise {arguments.normalise} needs --rescore, which replaces the run's error rates.")
+    if arguments.beside and not arguments.lab:
+        raise UserError("--beside needs --lab; to show runs of several machines alone there is `profile.py machines`.")
     with opened(arguments.run, arguments.logdir) as folder:
         results, problem = read_as_much(folder)
         beside = Path(arguments.run).with_suffix("") if is_archive(Path(arguments.run)) else folder
@@ -101,6 +118,9 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
         print(json.dumps(results.model_dump(mode="json", by_alias=True), ensure_ascii=False))
         return True
 
+    if arguments.lab:
+        return _show_lab(arguments, results, output)
+
     from profiler.report.closing import show_run
 
     where = "" if arguments.logdir == LOGDIR else f" --logdir {arguments.logdir}"
@@ -114,13 +134,25 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
 
     from profiler.report.write import write_views
 
+    def write() -> None:
+        if is_archive(Path(arguments.run)):
+            shutil.copytree(folder, output, dirs_exist_ok=True)
+        write_views(results, output, arguments.titles)
+
+    if not _written(arguments, results, output, write):
+        return False
+    if not short:
+        print(f"Report:  {output / 'report.html'}   Cells: {output / 'results.csv'}")
+    return True
+
+
+def _written(arguments: argparse.Namespace, results: Results, output: Path, write: Callable[[], None]) -> bool:
+    """Make the folder and write into it; False where that could not be done, which is said."""
     if is_archive(Path(arguments.run)):
         check_place(results.run.id, output)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        if is_archive(Path(arguments.run)):
-            shutil.copytree(folder, output, dirs_exist_ok=True)
-        write_views(results, output, arguments.titles)
+        write()
     except (OSError, StorageError) as error:
         reason = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
         print(
@@ -128,6 +160,23 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
             file=sys.stderr,
         )
         return False
-    if not short:
-        print(f"Report:  {output / 'report.html'}   Cells: {output / 'results.csv'}")
+    return True
+
+
+def _show_lab(arguments: argparse.Namespace, results: Results, output: Path | None) -> bool:
+    """Print the lab's page as Markdown, and write it where there is a place for it."""
+    from profiler.report.lab import PAGE, render_markdown, write_lab
+    from profiler.report.plots import draw_plots
+
+    others = [open_as_much(run, arguments.logdir)[0] for run in arguments.beside]
+    show([render_markdown(results, others)])
+    if output is None:
+        return True
+
+    def write() -> None:
+        write_lab(results, output, draw_plots(results, output, arguments.titles), others)
+
+    if not _written(arguments, results, output, write):
+        return False
+    print(f"Page:  {output / PAGE}", file=sys.stderr)
     return True

@@ -96,6 +96,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     traced: bool = False
     labels: Labels = {}
     training: Training | None = None
+    finetuning: list[Utterance] = []  # of a variant that is trained before it is measured
     turns: bool = False
     engine: EngineRequest | None = None  # where the variant has another engine than torch
     sandbox: Places | None = None  # where the worker may write; None: anywhere

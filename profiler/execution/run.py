@@ -26,6 +26,7 @@ from msgspec import structs
 from profiler import messages
 from profiler.conditions import counters
 from profiler.conditions.gpu import gpu_between, read_gpu
+from profiler.dataset.finetuning import finetuning_set
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
@@ -81,6 +82,8 @@ class Execution:
             variant.name: variant.threads or options.threads or len(allowed_cpus()) for variant in self.recipe.variants
         }
         data = plan_dataset(loaded)  # read as a whole, before anything is made
+        for variant in self.recipe.variants:
+            finetuning_set(loaded, variant)
         lock = hold(options.resume) if options.resume else None
         earlier = check_resumable(options.resume, loaded, self.threads) if options.resume else None
         check_same_batches(earlier, data)

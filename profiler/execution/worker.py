@@ -116,7 +116,7 @@ class Worker:
         if request.training is None:
             find_parts(self.model, request.labels)  # a label that matches nothing is a mistake of the recipe
             parameters, size = count_parameters(self.model), size_bytes(self.model)
-        conversion = convert_loaded(self.model, request.variant, self.speech, request.engine)
+        conversion = convert_loaded(self.model, request.variant, self.speech, request.engine, request.finetuning)
         if request.training is not None:
             self.step = begin_training(self.model, request.training, device)
             find_parts(self.model, request.labels)

@@ -23,6 +23,7 @@ from msgspec import structs
 from platformdirs import user_cache_path
 
 from profiler import sandbox
+from profiler.dataset.finetuning import finetuning_set
 from profiler.device import Device
 from profiler.environment import available_memory, worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
@@ -344,6 +345,7 @@ class Workers:
                 traced=recipe.profiling_dimensions.export_logs,
                 labels=recipe.trace.labels,
                 training=recipe.training if recipe.mode == "training" else None,
+                finetuning=finetuning_set(self.loaded, settings),
                 turns=self.together,
                 engine=self._engine(variant, worker.places),
                 sandbox=worker.places,

@@ -159,6 +159,7 @@ class Model:
     beside: dict[str, torch.nn.Module] = field(default_factory=dict)
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
+    to_tokens: Callable[[str], list[int]] | None = None  # a transcript as the target of `trained_by`; None: not known
     graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
     file_bytes: int | None = None  # of the file that has its weights, where no module of ours holds them
     runtime: Runtime | None = None  # the engine that runs parts of it

@@ -225,6 +225,20 @@ class Trace(Section):
         return labels
 
 
+class FineTuning(Section):
+    """How quantize: qat trains a copy of the model before it is measured."""
+
+    source: str = Field(
+        min_length=1,
+        description="a manifest with audio and transcripts, as dataset.source; none of it may be in the set that is "
+        "scored",
+    )
+    steps: PositiveCount = Field(100, description="steps of training")
+    batch_size: PositiveCount = Field(8, description="utterances in a step")
+    learning_rate: PositiveSeconds = Field(1e-4, description="of AdamW, the same in every step")
+    seed: int = Field(0, ge=0, description="of the order of utterances, and of dropout")
+
+
 class Variant(Section):
     """One way to run the model."""
 
@@ -233,11 +247,12 @@ class Variant(Section):
         "torch",
         description="the engine that runs the model's largest modules, exported for it; all else stays in torch",
     )
-    quantize: Literal["dynamic", "static", "weight_only"] | None = Field(
+    quantize: Literal["dynamic", "static", "weight_only", "qat"] | None = Field(
         None,
         description="int8 weights; dynamic: activations too, scaled call by call; static: scaled once, by the sample "
-        "speech; weight_only: activations stay in float",
+        "speech; weight_only: activations stay in float; qat: dynamic, after quantisation-aware training of a copy",
     )
+    qat: FineTuning | None = Field(None, description="with quantize: qat, what the copy is trained on and for how long")
     layers: Literal["linear", "linear_and_recurrent"] = Field(
         "linear", description="which layers quantize touches; recurrent ones (LSTM, GRU) only with dynamic"
     )
@@ -301,6 +316,11 @@ class Variant(Section):
                 f"quantize starts from float32 weights and does not go with precision: {self.precision}; "
                 "make two variants of them"
             )
+        if (self.quantize == "qat") != (self.qat is not None):
+            raise ValueError(
+                "quantize: qat and the section qat go together, such as "
+                "{quantize: qat, qat: {source: speech.csv, steps: 100}}"
+            )
         if recurrent and self.quantize != "dynamic":
             raise ValueError(
                 "layers: linear_and_recurrent needs quantize: dynamic; nothing else has int8 recurrent layers"
@@ -309,8 +329,10 @@ class Variant(Section):
             raise ValueError(
                 f"engine: {self.engine} needs quantize: dynamic or static; nothing else runs on an int8 engine"
             )
-        if self.compile and self.quantize == "static":
-            raise ValueError("compile does not go with quantize: static, whose layers torch.compile cannot see into")
+        if self.compile and self.quantize in ("static", "qat"):
+            raise ValueError(
+                f"compile does not go with quantize: {self.quantize}, whose layers torch.compile cannot see into"
+            )
         if self.compile and self.quantize == "dynamic" and (recurrent or self.engine is not None):
             raise ValueError(
                 "compile with quantize: dynamic converts linear layers alone and makes its own kernels; "

@@ -17,6 +17,7 @@ from profiler.report.dataset import accuracy_tables, dataset_tables
 from profiler.report.facts import few_calls
 from profiler.report.facts import name_of as _name
 from profiler.report.gpu import cpu_and_device, gpu_table
+from profiler.report.models import models_table
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
@@ -51,8 +52,10 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
         from profiler.report.comparison import sides_tables
 
         tables += sides_tables(results)
-    tables += _side_by_side(results) if several else _grids(results, _name(results, results.variants))
     name = _name(results, results.variants)
+    if (models := models_table(f"Models - {name}", results)) is not None:
+        tables.append(models)
+    tables += _side_by_side(results) if several else _grids(results, name)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     makers: dict[str, Callable[[str, list[CellResult]], Table | None]] = {
         "Real-time factor of CPU and device": cpu_and_device,

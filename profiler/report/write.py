@@ -1,4 +1,4 @@
-"""All views of a run that are files: tables.md, results.csv, report.html, plots and TensorBoard's event file."""
+"""All views of a run that are files: tables, CSV, labels.txt, report.html, plots and TensorBoard's event file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_views(results: Results, folder: Path, titles: bool = False) -> None:
 
 def write_pages(results: Results, folder: Path, titles: bool = False) -> list[Path]:
     """Those for people: all but TensorBoard's."""
-    from profiler.report import html, markdown, rows
+    from profiler.report import html, labels, markdown, rows
     from profiler.report.plots import draw_plots
 
-    texts = [markdown.write(results, folder), rows.write(results, folder)]
+    texts = [markdown.write(results, folder), rows.write(results, folder), *labels.write(results, folder)]
     plots = draw_plots(results, folder, titles)
     return [*texts, *(file for plot in plots for file in plot.files), html.write(results, folder, plots)]

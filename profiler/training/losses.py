@@ -29,6 +29,7 @@ OWN = f"{TORCH}, plain operations of the profiler's own"
 INSTALL = 'pip install "speech-profiler[transducer]"'
 # How much of the simple loss is in the sum, as in the recipes that the pruned loss comes from.
 SIMPLE_SCALE = 0.5
+CTC_SHARE = 0.3  # of the CTC loss beside a decoder's, as recipes of such models have it
 WINDOW = 5  # tokens that the pruned lattice keeps in each frame
 
 
@@ -150,6 +151,19 @@ class CrossEntropy(torch.nn.Module):
     def forward(self, outputs: Outputs, targets: Targets) -> torch.Tensor:
         wanted = with_end(targets, self.end)
         return functional.cross_entropy(outputs.values.float().flatten(0, 1), wanted.flatten(), ignore_index=IGNORED)
+
+
+class Joined(torch.nn.Module):
+    """Both losses of a model with a CTC head and a decoder, from the scores of both."""
+
+    def __init__(self, ctc: CTC, attention: torch.nn.Module) -> None:
+        super().__init__()
+        self.ctc, self.attention = ctc, attention
+
+    def forward(self, outputs: Outputs, targets: Targets) -> torch.Tensor:
+        by_frame, decoded = outputs.values
+        found = self.ctc(Outputs(by_frame, outputs.frames), targets)
+        return CTC_SHARE * found + (1 - CTC_SHARE) * self.attention(decoded, targets)  # type: ignore[no-any-return]
 
 
 def with_start(targets: Targets, start: int) -> torch.Tensor:

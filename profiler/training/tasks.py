@@ -139,6 +139,20 @@ def cross_entropy(
     )
 
 
+def joined(attention: Task, encode: Encode, head: Any, blank: int) -> Task:
+    """Cross entropy on a decoder and CTC on the encoder's frames together. The encoder runs for each of them."""
+    from profiler.training import losses
+
+    def forward(value: Any, targets: Targets) -> Outputs:
+        states, frames = encode(value)
+        return Outputs((head(states), attention.forward(value, targets)), frames)
+
+    name = f"{losses.CTC_SHARE:g} CTC + {1 - losses.CTC_SHARE:g} cross entropy"
+    loss = losses.Joined(losses.CTC(blank), attention.loss)
+    note = "The encoder runs once for the decoder and once for the CTC head."
+    return Task(name, losses.TORCH, forward, loss, attention.tokens, notes=[*attention.notes, note])
+
+
 def transducer(
     join: Callable[[Any, Any, Any], tuple[Any, Any]], vocabulary: int, blank: int, settings: Training, device: str
 ) -> Task:

@@ -30,15 +30,21 @@ if TYPE_CHECKING:
     import torch.nn
 
     from profiler.audio import Speech
+    from profiler.dataset.items import Utterance
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
     from profiler.runtimes.part import EngineRequest
 
 
 def convert_loaded(
-    model: Model, variant: Variant, speech: Speech, engine: EngineRequest | None = None
+    model: Model,
+    variant: Variant,
+    speech: Speech,
+    engine: EngineRequest | None = None,
+    finetuning: list[Utterance] | None = None,
 ) -> Conversion | None:
-    """Convert in place; None where the variant leaves the model as it is. Raises NotSupported.
+    """Convert in place; None where the variant leaves the model as it is. Raises NotSupported. `finetuning`: what a
+    variant that is trained is trained on.
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
     """
@@ -62,7 +68,7 @@ def convert_loaded(
             inputs = [model.prepare(speech.batch(SECONDS, 1, seed=number)) for number in range(PIECES)]
             value, parts = inputs[0], {}
             save_before(value)
-            conversion = convert(model, variant, lambda: inputs)
+            conversion = convert(model, variant, lambda: inputs, finetuning)
 
         def save_after() -> None:
             if engine is not None:
@@ -84,7 +90,12 @@ def changes_model(variant: Variant) -> bool:
     return bool(lower or changed)
 
 
-def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any]]) -> Conversion:
+def convert(
+    model: Model,
+    variant: Variant,
+    calibrate: Callable[[], Iterable[Any]],
+    finetuning: list[Utterance] | None = None,
+) -> Conversion:
     """Convert the model in place. `calibrate` gives prepared inputs made of sample speech, at least one.
 
     Raises NotSupported, with the reason for the variant's place in the tables, where nothing would be converted or the
@@ -94,7 +105,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
     total_parameters = sum(parameter.numel() for parameter in unique_parameters(model).values())
     before = size_bytes(model)
     inputs = list(calibrate()) if changes_model(variant) else []
-    steps = [step(model, inputs) for step in _steps(variant)]
+    steps = [step(model, inputs) for step in _steps(variant, finetuning or [])]
     touched = [step for step in steps if step.layers is not None]
     count = len({id(layer) for step in touched for layer in step.layers or ()}) if touched else None
     parameters = max((step.parameters for step in touched), default=None)
@@ -115,9 +126,9 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
     )
 
 
-def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
+def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import compiled, graphed, precision, quantize
+    from profiler.variants import compiled, graphed, precision, qat, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
@@ -135,6 +146,8 @@ def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
         steps.append(lambda model, inputs: quantize.static(model, inputs, variant.engine))
     elif variant.quantize == "weight_only":
         steps.append(quantize.weight_only)
+    elif (settings := variant.qat) is not None:
+        steps.append(lambda model, inputs: qat.qat(model, inputs, settings, finetuning, variant.threads))
     if variant.compile:
         steps.append(compiled.compile_parts)
     if variant.cuda_graph:

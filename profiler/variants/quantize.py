@@ -166,13 +166,13 @@ def plain_linear(layer: Any) -> torch.nn.Linear:
     return plain.eval()
 
 
-def dynamic_layer(layer: Any) -> Any:
-    """torch's int8 layer made from a float one, for the engine that is set."""
+def dynamic_layer(layer: Any, qconfig: Any = None) -> Any:
+    """torch's int8 layer made from a float one, for the engine that is set; `qconfig`: with other scales than usual."""
     from torch import ao, nn
 
     kinds = ao.nn.quantized.dynamic
     source = plain_linear(layer) if isinstance(layer, nn.Linear) else layer
-    source.qconfig = ao.quantization.default_dynamic_qconfig
+    source.qconfig = qconfig or ao.quantization.default_dynamic_qconfig
     converted = getattr(kinds, type(source).__name__).from_float(source).eval()
     if isinstance(layer, nn.RNNBase):
         converted.flatten_parameters = lambda: None  # libraries call it before each use; packed weights lie together

@@ -80,11 +80,13 @@ ESPNET_CONFORMER = {
         "cnn_module_kernel": 3,
     },
     "decoder_conf": {"attention_heads": 2, "linear_units": 16, "num_blocks": 1},
+    "lm_conf": {"unit": 16},
     "beam_size": 4,
 }
 ESPNET_LSTM = {
     "encoder_conf": {"num_layers": 2, "hidden_size": 8, "output_size": 8},
     "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_chans": 2, "aconv_filts": 5}},
+    "lm_conf": {"unit": 8},
     "beam_size": 2,
 }
 
@@ -94,6 +96,16 @@ def small_variants() -> list[dict[str, Any]]:
     found = [variant.model_dump(exclude_defaults=True) for variant in load_variants("quantization")]
     for variant in found:
         sizes = ESPNET_LSTM if variant["name"].startswith("lstm") else ESPNET_CONFORMER
+        variant["set"] |= {f"pretrained_model.overrides.{key}": value for key, value in sizes.items()}
+    return found
+
+
+def small_embeddings() -> list[dict[str, Any]]:
+    """Those of the embeddings recipe, each made tiny in its own library's words; log-mel, without weights, has a row
+    of its own."""
+    found = [variant.model_dump(exclude_defaults=True) for variant in load_variants("embeddings")[:-1]]
+    for variant in found:
+        sizes = MASKED if "pretrained_model.type" in variant.setdefault("set", {}) else tiny.WAV2VEC2
         variant["set"] |= {f"pretrained_model.overrides.{key}": value for key, value in sizes.items()}
     return found
 
@@ -168,6 +180,16 @@ ROWS = {
         frozenset({"aten::stft", "aten::conv1d", "aten::batch_norm"}),
         {"embedding_model": 20_767_552, "classifier": 7205 * 192},
     ),
+    "embeddings": Row(
+        94_371_712,
+        True,
+        {},
+        "hidden states",
+        frozenset({"aten::linear", "aten::scaled_dot_product_attention"}),
+        settings=(f"variants={json.dumps(small_embeddings())}",),
+        batches="[1]",
+        variants=("wav2vec2", "hubert", "mockingjay", "tera"),
+    ),
     "enhancement": Row(
         1_895_514,
         False,
@@ -239,6 +261,19 @@ ROWS = {
         settings=(f"variants={json.dumps(small_variants())}",),
         seconds="[0.5]",
         batches="[1]",
+    ),
+    "quantization-accuracy": Row(
+        1_175_220,
+        False,
+        {},
+        "text",
+        frozenset(),
+        {"encoder": 861_360, "decoder": 295_613, "ctc": 18_247},
+        weights="pretrained",
+        settings=("dataset.limit=2",),
+        seconds="[1]",
+        batches="[1]",
+        variants=("lstm-ctc", "conformer-ctc"),
     ),
     "sepformer": Row(
         25_679_361,  # published: 25.7 M

@@ -539,3 +539,59 @@ sys.meta_path.insert(0, Hide())
     assert done.returncode == 2
     assert "needs espnet, which is not installed (no module espnet2, espnet)" in done.stderr
     assert "pip install --no-deps espnet==202511" in done.stderr
+
+
+# -- language models
+
+
+def test_a_language_model_is_counted_and_run_where_it_has_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, beside = shrunk("lstm", ctc_weight=0.3), shrunk("lstm", ctc_weight=0.3, lm_weight=0.5)
+    assert "lm" not in count_parameters(alone).components
+    assert count_parameters(beside).components["lm"] > 0
+    assert beside.beside["search"].weights["lm"] == 0.5
+    asked = []
+    score = type(beside.module.lm).score
+    monkeypatch.setattr(type(beside.module.lm), "score", lambda *args: asked.append(1) or score(*args))
+    batched = type(beside.module.lm).batch_score
+    monkeypatch.setattr(type(beside.module.lm), "batch_score", lambda *args: asked.append(1) or batched(*args))
+    run(beside, 0.5, 1)
+    assert asked
+
+
+def test_a_transformer_can_be_the_language_model() -> None:
+    model = shrunk("conformer", lm="transformer", lm_weight=0.5, lm_conf={"att_unit": 16, "head": 2, "unit": 16})
+    assert type(model.module.lm).__name__ == "TransformerLM"
+    assert all(isinstance(text, str) for text in run(model, 0.5, 1))
+
+
+@pytest.mark.parametrize(("name", "count"), [("lstm", 6_805_527), ("conformer", 85_822_600)])
+def test_the_language_models_of_the_quantisation_lab(name: str, count: int) -> None:
+    folder = tiny.ARCHITECTURES / f"{name}-hybrid-ctc-attention"
+    request = ModelRequest(source=name, type=KIND, weights="random", architecture=folder, overrides={"lm_weight": 0.3})
+    assert count_parameters(build_for_counting(request)).components["lm"] == count
+
+
+def test_a_trained_language_model_is_taken_from_its_own_folder(trained: Path, tmp_path: Path) -> None:
+    import torch
+    from espnet2.lm.espnet_model import ESPnetLanguageModel
+    from espnet2.lm.seq_rnn_lm import SequentialRNNLM
+
+    lm = tmp_path / "lm"
+    lm.mkdir()
+    torch.manual_seed(4)
+    saved = ESPnetLanguageModel(SequentialRNNLM(len(TOKENS), unit=8, nlayers=1), len(TOKENS))
+    torch.save(saved.state_dict(), lm / "valid.loss.ave.pth")
+    config = {"token_list": TOKENS, "lm": "seq_rnn", "lm_conf": {"unit": 8, "nlayers": 1}}
+    (lm / "config.yaml").write_text(yaml.safe_dump(config))
+    model = load(trained, overrides={"lm_weight": 0.4, "lm_train_config": str(lm / "config.yaml")})
+    assert torch.equal(model.module.lm.decoder.weight, saved.lm.decoder.weight)
+    assert any("valid.loss.ave.pth" in note for note in model.notes)
+
+    (lm / "config.yaml").write_text(yaml.safe_dump(config | {"token_list": TOKENS[:-1]}))
+    with pytest.raises(ModelError, match="the search needs the same ones"):
+        load(trained, overrides={"lm_weight": 0.4, "lm_train_config": str(lm / "config.yaml")})
+
+
+def test_a_weight_without_a_language_model_says_what_to_set(trained: Path) -> None:
+    with pytest.raises(ModelError, match="lm_train_config"):
+        load(trained, overrides={"lm_weight": 0.4})

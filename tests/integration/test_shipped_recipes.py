@@ -175,6 +175,8 @@ finally:
 
 
 def _kept_variants(name: str, row: Row) -> list[str]:
+    if any(setting.startswith("variants=") for setting in row.settings):
+        return []
     kept = [variant for variant in load_variants(name) if variant.name in row.variants]
     return [f"variants={json.dumps([variant.model_dump(exclude_defaults=True) for variant in kept])}"] if kept else []
 

@@ -1,7 +1,8 @@
 """Adapter for ESPnet: its ASR models with CTC and attention decoder, from a folder with config.yaml and a .pth file.
 
 The timed region is what ESPnet's Speech2Text does, from waveforms in memory to text: features, encoder, beam search
-over the weighted scores of decoder and CTC. `ctc_weight` and `beam_size` are overrides like any key of config.yaml.
+over the weighted scores of decoder, CTC and language model. `ctc_weight`, `lm_weight` and `beam_size` are overrides
+like any key of config.yaml.
 Speech2Text itself imports more packages than can be installed beside today's torch; all parts here are ESPnet's own.
 """
 
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import ModelError
-from profiler.models.espnet.build import build, put_weights
+from profiler.models.espnet.build import build, put_weights, weights_file
 from profiler.models.espnet.config import FILE, SEARCH, Description, describe
+from profiler.models.espnet.language_model import add_language_model
 from profiler.models.formats import Folder
 from profiler.models.model import Model, ModelRequest, how_pinned, waveforms_and_lengths
 from profiler.models.reasons import explained
@@ -38,28 +40,20 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
     model = build(description)
     file = weights_file(folder)
     put_weights(model, file)
+    notes = [f"The weights are those of {file.name}.", *add_language_model(model, description, pretrained=True)]
     made = _wrap(model, request, description)
-    made.notes.append(f"The weights are those of {file.name}.")
+    made.notes.extend(notes)
     return made
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
     assert folder is not None
     description = describe(folder, request.overrides)
-    return _wrap(build(description), request, description, pin_steps=True)
-
-
-def weights_file(folder: Path) -> Path:
-    """ESPnet leaves many files: the average of the best epochs is what it decodes with; else the newest."""
-
-    def rank(file: Path) -> tuple[bool, bool, bool, float, str]:
-        name = file.name  # checkpoint.pth is there to go on training
-        return name != "checkpoint.pth", ".ave" in name, name == "valid.acc.ave.pth", file.stat().st_mtime, name
-
-    files = [file for file in folder.glob("*.pth") if file.is_file()]
-    if not files:
-        raise ModelError(f"the folder {folder} holds no weights: the .pth files in it are links to nowhere")
-    return max(files, key=rank)
+    model = build(description)
+    notes = add_language_model(model, description, pretrained=False)
+    made = _wrap(model, request, description, pin_steps=True)
+    made.notes.extend(notes)
+    return made
 
 
 def _downloaded(source: str) -> Path:
@@ -175,6 +169,8 @@ def make_search(model: Any, description: Description, forbid_end: bool) -> Any:
         "length_bonus": LengthBonus(vocabulary),
     }
     weights = {"decoder": 1.0 - weight, "ctc": weight, "length_bonus": description.search["penalty"]}
+    if description.search["lm_weight"]:
+        scorers["lm"], weights["lm"] = model.lm, description.search["lm_weight"]
     if forbid_end:
         scorers["no_end"] = _no_end_scorer(vocabulary, model.eos)
         weights["no_end"] = 1.0
@@ -243,6 +239,8 @@ def _hybrid(model: Any, device: str) -> Task:
         return Outputs((encoded, frames, decoded, wanted), frames.cpu())
 
     share = {0.0: "attention (label smoothing)", 1.0: "CTC"}
+    if (language_model := getattr(model, "lm", None)) is not None:
+        language_model.requires_grad_(False)  # it was trained apart, on text
     name = share.get(model.ctc_weight, f"{model.ctc_weight:g} CTC + {1 - model.ctc_weight:g} attention")
     tokens = ordinary_tokens(model.vocab_size, model.blank_id, model.sos, model.eos)
     task = Task(name, f"ESPnet's own, on {TORCH}", forward, loss, tokens, per_frame=model.ctc_weight != 0.0)

@@ -69,6 +69,14 @@ def _put_together(description: Description) -> Any:
     return model
 
 
+def build_language_model(description: Description, vocabulary: int) -> Any:
+    """ESPnet's language model as it is saved: an ESPnetLanguageModel, the model itself being its `lm`."""
+    with explained(f"ESPnet cannot build the language model of {description.folder}"), _quiet():
+        from espnet2.lm.espnet_model import ESPnetLanguageModel
+
+        return ESPnetLanguageModel(_part(description, "lm", vocab_size=vocabulary), vocabulary)
+
+
 def _part(description: Description, kind: str, arguments: dict[str, Any] | None = None, **given: Any) -> Any:
     """A part by the name that config.yaml gives, of ESPnet's own class; None where the model has none."""
     name = description.part(kind)
@@ -121,6 +129,19 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def weights_file(folder: Path) -> Path:
+    """ESPnet leaves many files: the average of the best epochs is what it decodes with; else the newest."""
+
+    def rank(file: Path) -> tuple[bool, bool, bool, float, str]:
+        name = file.name  # checkpoint.pth is there to go on training
+        return name != "checkpoint.pth", ".ave" in name, name == "valid.acc.ave.pth", file.stat().st_mtime, name
+
+    files = [file for file in folder.glob("*.pth") if file.is_file()]
+    if not files:
+        raise ModelError(f"the folder {folder} holds no weights: the .pth files in it are links to nowhere")
+    return max(files, key=rank)
 
 
 def put_weights(model: Any, file: Path) -> None:

@@ -51,13 +51,34 @@ PARTS = {
         "transformer": f"{_DECODERS}.TransformerDecoder",
     },
     "model": {"espnet": "espnet2.asr.espnet_model.ESPnetASRModel"},
+    "lm": {
+        "seq_rnn": "espnet2.lm.seq_rnn_lm.SequentialRNNLM",
+        "transformer": "espnet2.lm.transformer_lm.TransformerLM",
+    },
 }
 # What ESPnet takes where config.yaml names none; no part where nothing stands here.
 DEFAULTS = {"frontend": "default", "normalize": "utterance_mvn", "encoder": "rnn", "model": "espnet"}
 
-# Keys of the search, as ESPnet's Speech2Text names them, with its defaults.
-SEARCH = {"beam_size": 20, "ctc_weight": 0.5, "maxlenratio": 0.0, "minlenratio": 0.0, "penalty": 0.0}
-FURTHER_KEYS = ("bpemodel", "ctc_conf", "init", "token_list", "token_type", "vocabulary_size")
+# Keys of the search, as ESPnet's Speech2Text names them, with its defaults; a language model is there only when asked
+# for, where Speech2Text takes one that it is given with the weight 1.
+SEARCH = {
+    "beam_size": 20,
+    "ctc_weight": 0.5,
+    "lm_weight": 0.0,
+    "maxlenratio": 0.0,
+    "minlenratio": 0.0,
+    "penalty": 0.0,
+}
+FURTHER_KEYS = (
+    "bpemodel",
+    "ctc_conf",
+    "init",
+    "lm_file",
+    "lm_train_config",
+    "token_list",
+    "token_type",
+    "vocabulary_size",
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +107,7 @@ class Description:
 
 def describe(folder: Path, overrides: dict[str, object]) -> Description:
     """Read config.yaml, put the overrides in and check the names of all parts. Imports no model library."""
-    config = _read(folder / FILE)
+    config = read_config(folder / FILE)
     changes = _nested(overrides)
     known = {*config, *SEARCH, *FURTHER_KEYS, *PARTS, *(f"{kind}_conf" for kind in PARTS)}
     refuse_unknown(changes, sorted(known), str(folder / FILE))
@@ -103,7 +124,8 @@ def describe(folder: Path, overrides: dict[str, object]) -> Description:
     return description
 
 
-def _read(path: Path) -> dict[str, object]:
+def read_config(path: Path) -> dict[str, Any]:
+    """A YAML file that ESPnet wrote, as plain values."""
     import yaml  # type: ignore[import-untyped]  # what ESPnet writes it with
 
     try:
@@ -137,6 +159,8 @@ def _number(key: str, value: Any) -> float:
         raise ModelError(f"pretrained_model.overrides: {key} must be a number, not {value!r}")
     if key == "ctc_weight" and not 0 <= value <= 1:
         raise ModelError(f"pretrained_model.overrides: ctc_weight lies between 0 and 1, not at {value:g}")
+    if key == "lm_weight" and value < 0:
+        raise ModelError(f"pretrained_model.overrides: lm_weight is 0 (no language model) or more, not {value:g}")
     if key == "beam_size" and (not isinstance(value, int) or value < 1):
         raise ModelError(f"pretrained_model.overrides: beam_size is a whole number from 1 on, not {value:g}")
     return value

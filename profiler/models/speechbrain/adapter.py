@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LIBRARY = "speechbrain"
 DESCRIPTION_FILE = "hyperparams.yaml"
 FORMAT = Folder(LIBRARY, DESCRIPTION_FILE, WEIGHTS)
-TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy",), "WhisperASR": ("cross_entropy",)}
+TRAINS = {"EncoderASR": ("ctc",), "EncoderDecoderASR": ("cross_entropy", "hybrid"), "WhisperASR": ("cross_entropy",)}
 EVALUATES = True  # tags in the overrides
 MOST_TOKENS = 1 << 16  # of a model that does not say how many it has
 
@@ -190,6 +190,8 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
 
     model = Model(interface, prepare, run, served.output, rate, _components(interface), notes)
     model.trained_by = trained_by(model, interface, request)
+    if not random and hasattr(tokenizer := getattr(interface.hparams, "tokenizer", None), "encode_as_ids"):
+        model.to_tokens = tokenizer.encode_as_ids
     return model
 
 

@@ -1,4 +1,5 @@
-"""How SpeechBrain's ASR models are trained: CTC on the encoder's scores, or cross entropy on the attention decoder.
+"""How SpeechBrain's ASR models are trained: CTC on the encoder's scores, or cross entropy on the attention decoder,
+or both where the model has a CTC head.
 
 The parts are those of the inference interface: a searcher holds the decoder, which is called here as in training, with
 the whole target at once.
@@ -46,6 +47,9 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
             task.notes.append("The language model is no part of a training step: it is loaded, and left as it is.")
         return task
 
+    def hybrid(settings: Training) -> tasks.Task:
+        return tasks.joined(attention(settings), encode, interface.mods.ctc, int(interface.hparams.blank_index))
+
     def whisper(settings: Training) -> tasks.Task:
         module = interface.mods.whisper
         module.freeze = False  # the recipe asks for training, whatever the folder was saved for
@@ -67,9 +71,11 @@ def trained_by(model: Model, interface: Any, request: ModelRequest) -> dict[str,
 
     made: dict[str, dict[str, Callable[[Training], tasks.Task]]] = {
         "EncoderASR": {"ctc": ctc},
-        "EncoderDecoderASR": {"cross_entropy": attention},
+        "EncoderDecoderASR": {"cross_entropy": attention, "hybrid": hybrid},
         "WhisperASR": {"cross_entropy": whisper},
     }
+    if "ctc" not in interface.mods:
+        made["EncoderDecoderASR"].pop("hybrid")
     return made.get(request.type, {})
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from profiler.audio import Speech
+from profiler.dataset.manifest import read_dataset
 from profiler.errors import NotSupported
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest
@@ -87,7 +88,8 @@ def try_model(wanted: dict[str, Any], variants: list[dict[str, Any]]) -> None:
 def try_variant(model: Model, source: str, variant: Variant, value: Any, before: Path) -> None:
     answer: Answer = {"source": source, "variant": variant.name}
     try:
-        answer["conversion"] = convert(model, variant, lambda: [value]).model_dump()
+        speech = read_dataset(Path(variant.qat.source)).utterances if variant.qat else []
+        answer["conversion"] = convert(model, variant, lambda: [value], speech).model_dump()
     except NotSupported as error:
         answer["not_supported"] = str(error)
     else:
