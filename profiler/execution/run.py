@@ -34,6 +34,7 @@ from profiler.execution.display import Display
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.serving import ServingPasses
 from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
@@ -90,7 +91,12 @@ class Execution:
         self.workers = Workers(loaded, self.folder, options.device, self.threads)
         self.workers.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
         self.workers.on_load = self._loaded
-        self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
+        serving = self.recipe.mode == "serving"  # a data set gives its requests then
+        self.serving = ServingPasses(loaded, data, self.workers, self.file, display) if serving else None
+        if self.serving is not None:
+            self.serving.take_up(results.serving)
+        beside = data if not serving else None
+        self.dataset = DatasetPasses(beside, loaded, self.workers, self.file, display) if beside else None
         if self.dataset is not None:
             self.dataset.take_up(results.datasets)
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
@@ -131,6 +137,8 @@ class Execution:
                 self._dataset_round(number)
             for number in range(self._dataset_rounds):
                 self._dataset_round(number)
+            if self.serving is not None:
+                self.serving.run()
             self._finish()
         except KeyboardInterrupt:
             self.workers.close()
@@ -146,6 +154,8 @@ class Execution:
 
     def _anything_missing(self) -> bool:
         rounds = range(self._dataset_rounds)
+        if self.serving is not None and self.serving.lacks():
+            return True
         return bool(self.schedule.planned()) or (self.dataset is not None and any(map(self.dataset.lacks, rounds)))
 
     def _start(self) -> None:
@@ -288,6 +298,7 @@ class Execution:
         failed = any(state.failure for state in self.states.values()) or (
             self.dataset is not None and self.dataset.has_failures
         )
+        failed = failed or (self.serving is not None and self.serving.has_failures)
         head.run.status = "finished with failures" if failed else "complete"
         head.run.finished = now()
         self.file.write()

@@ -214,6 +214,8 @@ def _check_model(
         yield key, "only a class (type: Module) takes a checkpoint"
     if known and values.get("mode") == "training":
         yield from _check_training(values, str(kind))
+    if known and values.get("mode") == "serving":
+        yield from _check_serving(values, str(kind))
     if not trust:  # settings that let a model's own code run
         for inner, sentence in unsafe_settings(model.get("overrides")):
             yield ("pretrained_model", "overrides", *inner), sentence
@@ -235,6 +237,18 @@ def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:
             if given.get(name) not in (None, False, "float32"):
                 advice = "; set training.precision: bfloat16" if name == "precision" else ""
                 yield ("variants", number, name), f"is for inference and does not go with training{advice}"
+
+
+def _check_serving(values: dict[str, object], kind: str) -> Iterator[Wrong]:
+    """Is the load generator there, and does the grid leave batches to the load?"""
+    if not registry.is_there("mlperf_loadgen"):
+        sentence = 'needs MLPerf\'s LoadGen, which is not installed. Install it: pip install "speech-profiler[serving]"'
+        yield ("mode",), f"serving {sentence}"
+    if _section(values, "profiling_dimensions").get("batch_sizes") not in (None, [1]):
+        yield ("profiling_dimensions", "batch_sizes"), "requests are batched by serving.batch; set batch_sizes: [1]"
+    size = _section(_section(values, "serving"), "batch").get("size")
+    if isinstance(size, int) and size > 1 and not registry.takes_batches(kind):
+        yield ("serving", "batch", "size"), ONE_AT_A_TIME.format(kind, "size: 1")
 
 
 def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:

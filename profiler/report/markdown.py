@@ -6,6 +6,7 @@ from pathlib import Path
 
 from profiler import messages
 from profiler.measure.passes import PASSES
+from profiler.report.facts import LOAD
 from profiler.report.table import plain
 from profiler.report.tables import build_tables
 from profiler.results.store import write_atomically
@@ -36,6 +37,8 @@ def how_measured(results: Results) -> str:
             f"Timed: {measured.timed_region}. RTF = wall seconds / (batch size x seconds of audio). "
             f"Audio: {measured.input.audio}."
         )
+    if results.serving:
+        lines.append(LOAD)
     if any(model.weights == "random" for model in results.models):
         lines.append(messages.RANDOM_WEIGHTS)
     for each in PASSES.values():

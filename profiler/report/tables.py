@@ -16,6 +16,7 @@ from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
 from profiler.report.facts import name_of as _name
 from profiler.report.gpu import gpu_table
+from profiler.report.serving import is_serving, serving_tables
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
@@ -43,8 +44,10 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
         from profiler.report.comparison import sides_tables
 
         tables += sides_tables(results)
-    tables += _side_by_side(results) if several else _grids(results, _name(results, results.variants))
     name = _name(results, results.variants)
+    if is_serving(results):
+        return serving_tables(results, name) + _sizes(results)
+    tables += _side_by_side(results) if several else _grids(results, name)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     makers: dict[str, Callable[[str, list[CellResult]], Table | None]] = {
         f"Latency of each chunk, in {LATENCY.shown.name}": chunk_table,
