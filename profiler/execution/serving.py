@@ -29,6 +29,7 @@ from profiler.serving.search import SHARE_AT_START, Search
 
 FIRST_REQUESTS = 64  # of single_stream: enough for its p90
 OFFLINE_REQUESTS = 64
+LIMITS_TO_LOOK, LIMITS_TO_PROVE = 5, 10  # a step lasts at least so many times the limit
 FIRST_STREAM_RESULTS = 40
 EXTRA_SECONDS = 360.0  # of a step beside its load: warming up, and the end
 Scenario = Literal["single_stream", "offline", "server", "streams"]
@@ -159,7 +160,7 @@ class ServingPasses:
             load, proof = choice
             look = max(FIRST_STREAM_RESULTS, settings.search.requests) if whole else settings.search.requests
             count = self._to_prove(result) if proof else look
-            search.learn(self._step(result, scenario, load, count, proof))
+            search.learn(self._step(result, scenario, load, count, proof), settings.percentile)
         if search.best is not None:
             self._put_best(result, scenario, search.best)
 
@@ -173,7 +174,12 @@ class ServingPasses:
                 return None
             return max(1.0, SHARE_AT_START / one.utilisation)
         alone = next(iter(result.of("single_stream")), None)
-        if alone is None or alone.computing_s is None:
+        if alone is None or alone.computing_s is None or alone.latency_s is None:
+            return None
+        if alone.latency_s.median > settings.latency:
+            result.notes.append(
+                f"One request alone takes longer than {settings.latency:g} s: no load was searched for."
+            )
             return None
         return SHARE_AT_START * settings.workers / max(alone.computing_s.mean, 1e-4)
 
@@ -202,6 +208,8 @@ class ServingPasses:
         recipe = self.loaded.by_variant[variant]
         settings = recipe.serving
         limited = scenario in ("server", "streams")
+        if scenario == "server":  # long enough for a queue to grow that will
+            count = max(count, int(load * settings.latency * (LIMITS_TO_PROVE if proof else LIMITS_TO_LOOK)))
         allowed = late_allowed(count, settings.percentile)
         live = _Live(
             ServingLoad(

@@ -125,9 +125,8 @@ def how_pinned(request: ModelRequest, what: str = "decoder") -> str:
 class Chunks:
     """For a model that takes its audio piece by piece: how long each piece is, and how long each one took.
 
-    `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end. `stream` works on the
-    next piece of what `prepare` gave, whenever it is asked to, with a state of its own: so several streams can be served
-    in turns.
+    `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end. `stream` works on
+    the next piece of what `prepare` gave each time it is asked to, with a state of its own: several streams take turns.
     """
 
     seconds: float  # of audio that a chunk moves on by

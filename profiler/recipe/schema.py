@@ -394,9 +394,7 @@ class Serving(Section):
         "(Poisson); streams: live speakers",
     )
     latency: PositiveSeconds = Field(1.0, description="limit of the latency of a request, or of the delay of a chunk")
-    percentile: Annotated[int, Field(ge=50, le=99)] = Field(
-        99, description="per cent of the requests that must keep it"
-    )
+    percentile: Annotated[int, Field(ge=50, le=99)] = Field(99, description="per cent of requests that must keep it")
     loads: list[PositiveSeconds] = Field(
         default_factory=list, description="requests a second to measure; empty: the highest that holds is searched for"
     )
@@ -407,7 +405,7 @@ class Serving(Section):
     workers: Annotated[int, Field(ge=1, le=256)] = Field(1, description="processes that hold the model")
     threads: PositiveCount | None = Field(
         None,
-        description="CPU threads of each worker; null: the variant's or --threads, else the CPUs divided by workers",
+        description="CPU threads of each worker; null: as without load for one worker, else CPUs / workers",
     )
     batch: Batching = Field(default_factory=lambda: Batching())
     timeout: PositiveSeconds = Field(30.0, description="seconds after which a client gives up; it counts as late")

@@ -86,7 +86,7 @@ class Lines(Display):
 
     def _place(self) -> str:
         left = f", about {clock_text(self.left)} left" if self.left else ""
-        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps else ""
+        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps and self.steps else ""
         return f"[{steps}{clock_text(time.monotonic() - self.started)}{left}]"
 
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:

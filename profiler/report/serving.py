@@ -13,6 +13,7 @@ ABSENT = "n/a"
 NAMES = {"single_stream": "one by one", "offline": "all at once", "server": "requests/s", "streams": "streams"}
 HEADER = ["load", "sent", "late", "median", "p90", "p99", "RTFx", "busy", "verdict"]
 MILLI = 1000.0
+LATE = " Steps marked ! were sent late by the load generator: the machine has no room left for it."
 
 
 def is_serving(results: Results) -> bool:
@@ -43,6 +44,8 @@ def carries(result: ServingResult) -> str:
     alone = next((step for step in result.steps if step.latency_s), None)
     if alone is None or alone.latency_s is None:
         return "has no figure"
+    if alone.latency_s.median > result.limit_s:
+        return f"carries no load at {at}: one request alone takes {_ms(alone.latency_s.median)} ms"
     return f"takes {_ms(alone.latency_s.median)} ms for a request ({NAMES[alone.scenario]})"
 
 
@@ -164,6 +167,7 @@ def _remarks(results: Results) -> Iterable[str]:
         wait = f" after {result.wait_s:g} s at most" if result.wait_s else ""
         chunk = f"; chunks of {result.chunk_s:g} s, {result.lookahead_s:g} s ahead" if result.chunk_s else ""
         yield f"- {whose}{workers}{batch}{wait}; requests: {result.audio}{chunk}."
+        yield from (f"- {whose}{note}" for note in result.notes)
         for step in result.steps:
             counts = step.requests
             wrong = ((counts.errors, "errors"), (counts.timeouts, "time-outs"), (counts.unfinished, "without a result"))

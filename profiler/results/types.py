@@ -752,7 +752,7 @@ class ServingStep(Record):
     rtfx: float | None = None  # of all: seconds of audio with a result for each second of the step
     utilisation: float | None = None  # share of the time that workers computed
     queue: list[tuple[float, int]] = Field(default_factory=list)  # (seconds, most requests without a result)
-    rise_s: float | None = None  # of streams: how much the delay rose from the start of the step to its end
+    rise_s: float | None = None  # how much latency rose from the start of the step to its end: a backlog
     lateness_s: Times | None = None  # of the load generator: sent after it was due
     generator_late: bool = False
     first_token_s: Times | None = None  # null: the model gives its text at once

@@ -17,12 +17,14 @@ from profiler.results.types import RequestCounts, ServingStep, Times
 from profiler.serving.records import Load, Request, StepEnd
 
 SLICES = 20  # of a step, for its backlog
-BACKLOG_SHARE = 0.1  # of the limit: a delay that rises by more than this over a step comes of a backlog
+# Of the limit: a latency that rises by more than this over a step comes of a backlog. Speakers come evenly, requests
+# at random, so that their queue has ups and downs.
+BACKLOG_SHARE = {"streams": 0.1, "server": 0.25}
 QUEUE_POINTS = 60
 MOST_SAMPLES = 10_000
 LATE_SHARE = 0.02  # of the limit: a request that is sent later than this after it was due is the generator's fault
 LATE_REQUESTS = 0.01  # so many of them mark a step
-BACKLOG = "a backlog builds up: the delay rose by {:.2g} s over {:.0f} s"
+BACKLOG = "a backlog builds up: latency rose by {:.2g} s within {:.0f} s"
 LIMITED = ("server", "streams")
 
 
@@ -130,9 +132,8 @@ def _generator_late(requests: Sequence[Request], limit: float) -> bool:
 def _judge(step: ServingStep, load: Load, percent: int, good: Sequence[Request]) -> None:
     late, sent = step.requests.late, step.requests.sent
     needed = requests_needed(late, percent)
-    if load.scenario == "streams":
-        step.rise_s = rise(good)
-    if step.rise_s is not None and step.rise_s > BACKLOG_SHARE * load.limit:
+    step.rise_s = rise(good)
+    if step.rise_s is not None and step.rise_s > BACKLOG_SHARE[load.scenario] * load.limit:
         step.status, step.reason = "exceeds", BACKLOG.format(step.rise_s, step.seconds)
     elif sent >= needed:
         step.status = "holds"

@@ -32,6 +32,7 @@ WARMUPS = 2
 READY_SECONDS = 300.0
 MEMORY_SECONDS = 0.5
 SILENCE = 0.3  # seconds after which voice activity takes an utterance to be over
+LONGEST = 5.0  # seconds of an utterance; longer speech is cut at its longest pause
 SILERO = (
     'utterances of live speakers are cut by Silero VAD, which is not installed: pip install "speech-profiler[silero]"'
 )
@@ -176,7 +177,11 @@ def _by_voice(speech: Speech) -> tuple[list[Samples], Turn]:
         raise UserError(f"voice activity is found at 8 or 16 kHz, and the model takes {rate} Hz")
     torch.set_num_threads(1)  # forks follow, which must not miss threads of this process
     found = get_speech_timestamps(
-        torch.from_numpy(recording), load_silero_vad(), sampling_rate=rate, min_silence_duration_ms=round(SILENCE * 1e3)
+        torch.from_numpy(recording),
+        load_silero_vad(),
+        sampling_rate=rate,
+        min_silence_duration_ms=round(SILENCE * 1e3),
+        max_speech_duration_s=LONGEST,
     )
     if not found:
         raise UserError("no voice activity was found in profiling_dimensions.example_audio")

@@ -35,8 +35,11 @@ class Search:
         """The highest load that was proven."""
         return max((load for load, _, status in self.tried if status == "holds"), default=None)
 
-    def learn(self, step: ServingStep) -> None:
-        self.tried.append((step.load or 0.0, step.proof, step.status))
+    def learn(self, step: ServingStep, percent: float) -> None:
+        """A look with too many late requests counts as one that failed, though so few requests prove nothing."""
+        late = step.requests.late > (1 - percent / 100) * step.requests.sent
+        status = "exceeds" if late and step.status == "not proven" else step.status
+        self.tried.append((step.load or 0.0, step.proof, status))
 
     def next(self) -> tuple[float, bool] | None:
         """(load, whether it is to be proven); None when there is no more to find out."""

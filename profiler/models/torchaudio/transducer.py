@@ -98,11 +98,11 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
             yield text(hypotheses[0][0])
 
     def transcribe_chunks(rows: list[Any]) -> list[str]:
-        said, before = "", time.perf_counter()
-        for said in stream(rows):
+        said, before = [""], time.perf_counter()
+        for so_far in stream(rows):
             chunks.times.append(time.perf_counter() - before)
-            before = time.perf_counter()
-        return [said]
+            said, before = [so_far], time.perf_counter()
+        return said
 
     chunks.stream = stream
 
