@@ -7,6 +7,8 @@ What a step has measured reaches this process while it goes on: a model that die
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -29,6 +31,7 @@ from profiler.serving.search import SHARE_AT_START, Search
 
 FIRST_REQUESTS = 64  # of single_stream: enough for its p90
 OFFLINE_REQUESTS = 64
+OUTSIDE_AT_START = 0.25  # of the rate that is allowed
 LIMITS_TO_LOOK, LIMITS_TO_PROVE = 5, 10  # a step lasts at least so many times the limit
 FIRST_STREAM_RESULTS = 40
 EXTRA_SECONDS = 360.0  # of a step beside its load: warming up, and the end
@@ -62,6 +65,7 @@ class ServingPasses:
     ) -> None:
         self.loaded, self.data, self.workers, self.file, self.display = loaded, data, workers, file, display
         self.results: dict[str, ServingResult] = {}
+        self.spent: dict[str, float] = {}  # seconds of load so far
         if not workers.can_fork:
             raise UserError("mode: serving runs on a CPU and on Linux: workers are forks of a loaded model.")
         for variant, recipe in loaded.by_variant.items():
@@ -130,7 +134,7 @@ class ServingPasses:
         """In order; a search for requests a second begins with what one request takes."""
         settings = self.loaded.by_variant[variant].serving
         wanted = set(settings.scenarios)
-        if "server" in wanted and not settings.loads:
+        if "server" in wanted and not settings.loads and settings.outside is None:
             wanted.add("single_stream")
         order: tuple[Scenario, ...] = ("single_stream", "offline", "server", "streams")
         return [scenario for scenario in order if scenario in wanted]
@@ -143,6 +147,8 @@ class ServingPasses:
             self._step(result, scenario, 0.0, OFFLINE_REQUESTS)
         elif given := settings.loads if scenario == "server" else settings.streams:
             for load in given:
+                if not self._seconds(result.variant):
+                    return
                 step = self._step(result, scenario, float(load), self._to_prove(result), proof=True)
                 if step.status == "holds":
                     self._put_best(result, scenario, max(float(load), self._best(result, scenario)))
@@ -154,9 +160,10 @@ class ServingPasses:
         start = self._start(result, scenario)
         if start is None:
             return
+        most = settings.outside.rate if settings.outside else math.inf
         whole = scenario == "streams"
-        search = Search(start, settings.search.steps, settings.search.precision, whole)
-        while (choice := search.next()) is not None:
+        search = Search(start, settings.search.steps, settings.search.precision, whole, most)
+        while (choice := search.next()) is not None and self._seconds(result.variant) > 0:
             load, proof = choice
             look = max(FIRST_STREAM_RESULTS, settings.search.requests) if whole else settings.search.requests
             count = self._to_prove(result) if proof else look
@@ -173,6 +180,8 @@ class ServingPasses:
             if one.computing_s is None or not one.seconds or not one.utilisation:
                 return None
             return max(1.0, SHARE_AT_START / one.utilisation)
+        if settings.outside is not None:  # from below: nothing is known of a server
+            return settings.outside.rate * OUTSIDE_AT_START
         alone = next(iter(result.of("single_stream")), None)
         if alone is None or alone.computing_s is None or alone.latency_s is None:
             return None
@@ -187,6 +196,13 @@ class ServingPasses:
         """One may be late."""
         settings = self.loaded.by_variant[result.variant].serving
         return min(settings.most_requests, requests_needed(1, settings.percentile))
+
+    def _seconds(self, variant: str) -> float:
+        """That a step may last: the load on a server that runs already is limited in all."""
+        settings = self.loaded.by_variant[variant].serving
+        if settings.outside is None:
+            return settings.seconds
+        return max(0.0, min(settings.seconds, settings.outside.seconds - self.spent.get(variant, 0.0)))
 
     @staticmethod
     def _best(result: ServingResult, scenario: Scenario) -> float:
@@ -216,7 +232,7 @@ class ServingPasses:
                 scenario=scenario,
                 load=load,
                 requests=count,
-                seconds=settings.seconds,
+                seconds=self._seconds(variant),
                 limit=settings.latency,
                 percentile=settings.percentile,
                 allowed=max(allowed, self._clearly_late(count, settings.percentile)) if limited else None,
@@ -225,11 +241,12 @@ class ServingPasses:
                 wait=settings.batch.wait,
                 timeout=settings.timeout,
                 seed=recipe.measure.seed,
+                warm=settings.outside is None,
             ),
             proof,
         )
         self.display.status(f"{variant}, {scenario}{f', {load:g}' if load else ''}{', to prove' if proof else ''}")
-        failure, interrupted = None, True
+        failure, interrupted, start = None, True, time.monotonic()
         try:
             limit = settings.seconds + settings.timeout + EXTRA_SECONDS
             self.workers.do(variant, self._job(result, live.load), limit, live.hear)
@@ -237,6 +254,7 @@ class ServingPasses:
         except JobFailed as error:
             failure, interrupted = str(error), False
         finally:
+            self.spent[variant] = self.spent.get(variant, 0.0) + time.monotonic() - start
             requests = sorted(live.requests.values(), key=lambda request: request.number)
             if requests or not interrupted:
                 step = step_of(

@@ -36,6 +36,7 @@ from profiler.measure.latency import INPUTS, Timing, notice_stops
 from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_memory
 from profiler.measure.passes import PASSES, Absent, Work, memory
 from profiler.models.model import may_download
+from profiler.models.registry import port_of
 from profiler.processes import die_with_parent, explain
 from profiler.results.types import CellInput
 
@@ -89,10 +90,11 @@ class Worker:
         return False
 
     def _load(self, request: channel.Load) -> channel.Loaded:
-        downloads = may_download(request.model)
+        port = port_of(request.model.type, request.model.source)
+        downloads = port is None and may_download(request.model)
         if request.sandbox is not None:
             tempfile.tempdir = str(request.sandbox.temporary)  # known to a library already, maybe
-            sandbox.restrict(request.sandbox, network=downloads)
+            sandbox.restrict(request.sandbox, network=downloads, port=port)
         import torch
 
         torch.set_num_threads(1)

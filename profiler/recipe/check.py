@@ -216,6 +216,8 @@ def _check_model(
         yield from _check_training(values, str(kind))
     if known and values.get("mode") == "serving":
         yield from _check_serving(values, str(kind))
+    elif known and registry.is_outside(str(kind)):
+        yield ("pretrained_model", "type"), "a server that runs already is measured with mode: serving"
     if not trust:  # settings that let a model's own code run
         for inner, sentence in unsafe_settings(model.get("overrides")):
             yield ("pretrained_model", "overrides", *inner), sentence
@@ -246,7 +248,19 @@ def _check_serving(values: dict[str, object], kind: str) -> Iterator[Wrong]:
         yield ("mode",), f"serving {sentence}"
     if _section(values, "profiling_dimensions").get("batch_sizes") not in (None, [1]):
         yield ("profiling_dimensions", "batch_sizes"), "requests are batched by serving.batch; set batch_sizes: [1]"
-    size = _section(_section(values, "serving"), "batch").get("size")
+    settings = _section(values, "serving")
+    if registry.is_outside(kind):
+        if not settings.get("outside"):
+            yield ("serving",), "a server needs a limit to its load: set serving.outside: {rate: ..., seconds: ...}"
+        outside, loads = _section(settings, "outside"), settings.get("loads")
+        rate = outside.get("rate")
+        if isinstance(rate, int | float) and isinstance(loads, list):
+            for number, load in enumerate(loads):
+                if isinstance(load, int | float) and load > rate:
+                    yield ("serving", "loads", number), f"{load:g} is more than serving.outside.rate: {rate:g}"
+        if settings.get("scenarios") != ["server"]:
+            yield ("serving", "scenarios"), "a server is sent requests as they arrive; set scenarios: [server]"
+    size = _section(settings, "batch").get("size")
     if isinstance(size, int) and size > 1 and not registry.takes_batches(kind):
         yield ("serving", "batch", "size"), ONE_AT_A_TIME.format(kind, "size: 1")
 

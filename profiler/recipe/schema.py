@@ -384,6 +384,13 @@ class LoadSearch(Section):
     )
 
 
+class Outside(Section):
+    """What a server that runs already may be burdened with; it may be somebody's."""
+
+    rate: PositiveSeconds = Field(description="requests a second, at most")
+    seconds: PositiveSeconds = Field(description="of load on the server in all")
+
+
 class Serving(Section):
     """The load, with mode: serving."""
 
@@ -408,6 +415,9 @@ class Serving(Section):
         description="CPU threads of each worker; null: as without load for one worker, else CPUs / workers",
     )
     batch: Batching = Field(default_factory=lambda: Batching())
+    outside: Outside | None = Field(
+        None, description="for a server that runs already: the most load that it is given; must be set for one"
+    )
     timeout: PositiveSeconds = Field(30.0, description="seconds after which a client gives up; it counts as late")
     seconds: PositiveSeconds = Field(120.0, description="a step lasts no longer")
     most_requests: PositiveCount = Field(

@@ -61,7 +61,7 @@ def make_step(
 
         torch.set_num_threads(threads)
         with torch.no_grad():
-            for _ in range(WARMUPS):
+            for _ in range(WARMUPS if load.warm else 0):
                 value = model.prepare(pad([max(utterances, key=len)] * (1 if chunked else load.batch), model.rate))
                 model.run(value)
                 device.synchronize()

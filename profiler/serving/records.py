@@ -46,6 +46,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = 0.0
     timeout: float = 30.0
     seed: int = 0
+    warm: bool = True  # whether each worker makes some calls before
 
 
 class StepEnd(msgspec.Struct, kw_only=True):

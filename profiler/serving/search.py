@@ -7,6 +7,7 @@ prove     the highest that held, with as many requests as the percentile needs; 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from profiler.results.types import ServingStep
@@ -25,10 +26,11 @@ class Search:
     steps: int
     precision: float
     whole: bool = False
+    most: float = math.inf  # load that may be made
     tried: list[tuple[float, bool, str]] = field(default_factory=list)  # load, whether it was to prove, what came of it
 
     def __post_init__(self) -> None:
-        self.start = self._load(self.start)
+        self.start = self._load(min(self.start, self.most))
 
     @property
     def best(self) -> float | None:
@@ -56,13 +58,14 @@ class Search:
                 return None
             lower = self._lower(good, bad)
             return (lower, True) if lower is not None else None
-        if good is not None and (left <= STEPS_TO_PROVE or (bad is not None and self._near(good, bad))):
+        full = good is not None and good >= self.most
+        if good is not None and (full or left <= STEPS_TO_PROVE or (bad is not None and self._near(good, bad))):
             return (good, True) if self.best != good else None
         if good is None and bad is None:
             return self.start, False
         if bad is None:
             assert good is not None
-            return self._load(max(good * UP, good + 1 if self.whole else 0.0)), False
+            return self._load(min(max(good * UP, good + 1 if self.whole else 0.0), self.most)), False
         if good is None:
             lower = self._load(bad / 2)
             return (lower, False) if 0 < lower < bad else None
