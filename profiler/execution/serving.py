@@ -19,7 +19,7 @@ from profiler.dataset.items import Utterance
 from profiler.dataset.plan import DatasetPlan
 from profiler.environment import allowed_cpus
 from profiler.errors import ModelError, NotSupported, UserError, WorkerError
-from profiler.execution.channel import Event, Served, ServedRequest, ServingJob, ServingLoad, StepDone, StepEnd
+from profiler.execution.channel import Event, Served, ServingJob, StepDone
 from profiler.execution.display import Display
 from profiler.execution.workers import JobFailed, Workers
 from profiler.recipe.load import LoadedRecipe
@@ -27,6 +27,7 @@ from profiler.results.statistics import TAIL_CONFIDENCE, late_allowed, requests_
 from profiler.results.store import ResultsFile
 from profiler.results.types import ServingResult, ServingStep
 from profiler.serving.figures import step_of
+from profiler.serving.records import Load, Request, StepEnd
 from profiler.serving.search import SHARE_AT_START, Search
 
 FIRST_REQUESTS = 64  # of single_stream: enough for its p90
@@ -42,9 +43,9 @@ Scenario = Literal["single_stream", "offline", "server", "streams"]
 class _Live:
     """A step while it goes on."""
 
-    load: ServingLoad
+    load: Load
     proof: bool
-    requests: dict[int, ServedRequest] = field(default_factory=dict)  # each once, whatever a worker says
+    requests: dict[int, Request] = field(default_factory=dict)  # each once, whatever a worker says
     sent: int = 0
     end: StepEnd | None = None
 
@@ -225,10 +226,11 @@ class ServingPasses:
         settings = recipe.serving
         limited = scenario in ("server", "streams")
         if scenario == "server":  # long enough for a queue to grow that will
-            count = max(count, int(load * settings.latency * (LIMITS_TO_PROVE if proof else LIMITS_TO_LOOK)))
+            least = int(load * settings.latency * (LIMITS_TO_PROVE if proof else LIMITS_TO_LOOK))
+            count = max(count, min(least, settings.most_requests))
         allowed = late_allowed(count, settings.percentile)
         live = _Live(
-            ServingLoad(
+            Load(
                 scenario=scenario,
                 load=load,
                 requests=count,
@@ -272,7 +274,7 @@ class ServingPasses:
         """So many late ones of a step that only looks are not chance."""
         return next(late for late in range(count + 1) if shown_to_exceed(late + 1, count, percentile) or late == count)
 
-    def _job(self, result: ServingResult, load: ServingLoad) -> ServingJob:
+    def _job(self, result: ServingResult, load: Load) -> ServingJob:
         variant = result.variant
         recipe = self.loaded.by_variant[variant]
         name = f"{len(result.steps) + 1:02d}-{load.scenario}"

@@ -363,6 +363,10 @@ class Training(Section):
 Scenario = Literal["single_stream", "offline", "server", "streams"]
 
 
+def _scenarios() -> list[Scenario]:
+    return ["single_stream", "server"]
+
+
 class Batching(Section):
     """How requests are put in batches."""
 
@@ -395,7 +399,7 @@ class Serving(Section):
     """The load, with mode: serving."""
 
     scenarios: list[Scenario] = Field(
-        default_factory=lambda: ["single_stream", "server"],
+        default_factory=_scenarios,
         min_length=1,
         description="single_stream: one request after another; offline: all at once; server: they arrive at random "
         "(Poisson); streams: live speakers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shutil
@@ -81,7 +82,7 @@ def test_the_answer_is_a_sentence_and_a_table_in_every_view(searched: Done) -> N
     (result,) = searched.results["serving"]
     sentence = f"requests a second at p80 < {result['limit_s']:g} s"
     assert sentence in searched.stdout
-    assert sentence in (searched.folder / "report.html").read_text()
+    assert html.escape(sentence) in (searched.folder / "report.html").read_text()
     assert "Latency under load, in ms; limit p80 < 0.25 s" in searched.tables
     again = program.run("report", "latest", "--logdir", searched.logdir)
     assert sentence in again.stdout
@@ -204,3 +205,18 @@ def test_mistakes_are_named_before_anything_runs(setting: str, said: str, tmp_pa
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_run_of_load_is_no_side_of_a_comparison(searched: Done) -> None:
+    done = program.run("compare", searched.folder, searched.folder, "--logdir", searched.logdir)
+    assert done.returncode == 2
+    assert "has loads and no cells to compare" in done.stderr
+    done = program.run("ab", "recipes/serving.yaml", "--b", "measure.seed=1", "--logdir", searched.logdir)
+    assert done.returncode == 2
+    assert "mode: serving has none" in done.stderr
+
+
+def test_show_says_what_load_is_planned() -> None:
+    shown = program.run("show", "serving", "--no-counts")
+    assert "Plan - load" in shown.stdout
+    assert "searched for" in shown.stdout
