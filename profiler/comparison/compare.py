@@ -33,8 +33,8 @@ def compare_results(
     baseline, others = runs[0], list(runs[1:])
     if loaded := next((run for run in runs if run.serving), None):
         raise UserError(
-            f"{loaded.run.id} is a run of mode: serving, which has loads and no cells to compare. What each run carries "
-            "is in its report."
+            f"{loaded.run.id} is a run of mode: serving, which has loads and no cells to compare. What it carries is "
+            "in its report."
         )
     if not others:
         if variants is None:
