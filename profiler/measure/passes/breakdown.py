@@ -28,18 +28,22 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         profiled = steps.active * steps.repeat
         return BARE_CALLS + max(BARE_CALLS, profiled) + profiled
 
+    def fewest(self, recipe: Recipe) -> int:
+        return 2 * recipe.trace.schedule.active * recipe.trace.schedule.repeat
+
     def measure(self, work: Work) -> Breakdown | Absent:
-        from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+        from profiler.measure.breakdown import COMPILED, RECORDED, find_parts, measure_breakdown
 
         parts = find_parts(work.model, work.trace.labels)
         if parts is None:
-            return Absent(COMPILED)
+            return Absent(COMPILED if work.model.graph is None else RECORDED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
         count: bool | Count = work.counted
         if work.counted:
             with contextlib.suppress(Exception):  # the operations pass said why
                 count = work.count
-        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, work.folder / work.place, count, steps)
+        folder, turns = work.folder / work.place, not work.long
+        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, folder, count, steps, turns)
         found.file = f"{work.place}/{found.file}"
         return found
 
