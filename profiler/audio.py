@@ -161,6 +161,10 @@ class Speech:
             self._held, self._seconds = read_mono(self._path, self.rate, seconds=used, or_less=True), used
         return self._held[: math.ceil(used * self.rate)]
 
+    def whole(self) -> Samples | None:
+        """The recording, from its start; None where there is none."""
+        return self._recording(0.0)
+
     def batch(self, seconds: float, batch_size: int, seed: int, padding: float = 0.0) -> Batch:
         """Rows of exactly `seconds`; another seed takes other pieces."""
         length = max(1, round(seconds * self.rate))

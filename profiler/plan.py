@@ -63,7 +63,9 @@ def in_heavy_corner(row: int, column: int, rows: int, columns: int) -> bool:
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """All cells of a recipe, variant by variant, rows (seconds) before columns (batch sizes)."""
+    """All cells of a recipe, variant by variant, rows (seconds) before columns (batch sizes); under load, none."""
+    if recipe.mode == "serving":
+        return Plan((), {})
     grid = recipe.profiling_dimensions
     cells: list[Cell] = []
     skipped: dict[Cell, str] = {}

@@ -30,7 +30,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 # The same numbers on every architecture (asm-generic/unistd.h).
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 ASK_VERSION = 1
-PATH_BENEATH = 1
+PATH_BENEATH, NET_PORT = 1, 2
 
 # linux/landlock.h: bits of what may be done with files. Reading and executing are left out on purpose.
 WRITE_FILE, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
@@ -43,6 +43,7 @@ ON_FILES = WRITE_FILE | TRUNCATE | IOCTL_DEV  # the bits that a rule for a file,
 IN_RUN = WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR
 IN_OWN = IN_RUN | MAKE_SYM | MAKE_SOCK | MAKE_FIFO | REFER
 CONNECT_TCP = (1 << 0) | (1 << 1)  # and bind; version 4
+CONNECT = 1 << 1
 SCOPES = (1 << 0) | (1 << 1)  # abstract unix sockets and signals of processes outside; version 6
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "kfd", "dri", "nvidia*")  # the last three: GPUs
@@ -116,8 +117,9 @@ def in_force() -> bool:
     return _in_force
 
 
-def restrict(places: Places, network: bool) -> None:
-    """Restrict this process and all that it starts; with `network` connections are still allowed.
+def restrict(places: Places, network: bool, port: int | None = None) -> None:
+    """Restrict this process and all that it starts; with `network` connections are still allowed, with `port` TCP
+    connections to that port alone (where Landlock knows ports, from version 4 on).
 
     Raises OSError where that fails; does nothing where the system has no Landlock.
     """
@@ -129,10 +131,10 @@ def restrict(places: Places, network: bool) -> None:
     _drop_capabilities()
     rules = {places.run: IN_RUN, places.temporary: IN_OWN, places.cache: IN_OWN}
     rules |= {path: ON_FILES for name in DEVICES for path in Path("/dev").glob(name)}
-    _landlock(rules | (dict.fromkeys(_downloads(), IN_OWN) if network else {}), network)
+    _landlock(rules | (dict.fromkeys(_downloads(), IN_OWN) if network else {}), network, port)
     calls = CALLS.get(platform.machine())
     if calls is not None:
-        _refuse(calls, calls.groups if network else calls.groups + calls.sockets)
+        _refuse(calls, calls.groups if network or port is not None else calls.groups + calls.sockets)
     _in_force = True
 
 
@@ -155,7 +157,7 @@ def _downloads() -> Iterator[Path]:
             yield made
 
 
-def _landlock(rules: dict[Path, int], network: bool) -> None:
+def _landlock(rules: dict[Path, int], network: bool, port: int | None) -> None:
     found = version()
     handled = ALL
     for bit, since in SINCE.items():
@@ -167,6 +169,9 @@ def _landlock(rules: dict[Path, int], network: bool) -> None:
     try:
         for path, allowed in rules.items():
             _allow(ruleset, path, allowed & handled)
+        if port is not None and connections:
+            rule = struct.pack("=QQ", CONNECT, port)
+            _call(ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(NET_PORT), rule, ctypes.c_uint(0))
         _checked(LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     finally:

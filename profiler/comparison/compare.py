@@ -31,6 +31,11 @@ def compare_results(
 ) -> Comparison:
     """All runs against the first; with `variants`, one variant of it against one of the others."""
     baseline, others = runs[0], list(runs[1:])
+    if loaded := next((run for run in runs if run.serving), None):
+        raise UserError(
+            f"{loaded.run.id} is a run of mode: serving, which has loads and no cells to compare. What it carries is "
+            "in its report."
+        )
     if not others:
         if variants is None:
             raise UserError("There is one run only. Give another one to compare it with, or --variants A B within it.")

@@ -105,7 +105,7 @@ def _rows(
     rows, unreadable = {}, {}
     for number, utterance in utterances:
         try:
-            rows[utterance.id] = _row(utterance, speech, seed + number)
+            rows[utterance.id] = row_of(utterance, speech, seed + number)
         except (AudioError, RuntimeError, OSError) as error:  # soundfile's own errors are RuntimeErrors
             if not skip_unreadable:
                 raise AudioError(f"{utterance.id} cannot be read: {error}") from None
@@ -113,7 +113,7 @@ def _rows(
     return rows, unreadable
 
 
-def _row(utterance: Utterance, speech: Speech, seed: int) -> Samples:
+def row_of(utterance: Utterance, speech: Speech, seed: int) -> Samples:
     """The utterance's own audio, or the sample speech cut or repeated to its length."""
     if utterance.row is not None:
         from profiler.dataset.tables import audio_of

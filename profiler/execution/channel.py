@@ -26,6 +26,9 @@ from profiler.recipe.schema import Labels, Trace, Training, Variant
 from profiler.results.types import CellInput, Conversion, DeviceFacts, Parameters, Reference, Size, TrainingSetup
 from profiler.runtimes.part import EngineRequest
 from profiler.sandbox import Places
+from profiler.serving.records import Load as ServingLoad
+from profiler.serving.records import Request as ServedRequest
+from profiler.serving.records import StepEnd
 
 CHUNK = 1 << 16
 # What a worker says ends up in a terminal: control characters, as JSON writes them, would move its cursor or worse.
@@ -79,7 +82,16 @@ class DatasetJob(Job, tag="dataset", frozen=True, kw_only=True):
     texts: bool = False  # whether what the model writes is wanted
 
 
-AnyJob = ReferenceJob | CellJob | DatasetJob
+class ServingJob(Job, tag="serving", frozen=True, kw_only=True):
+    """One step of load. Requests are utterances of a data set, or else pieces of the sample speech."""
+
+    load: ServingLoad
+    lengths: list[float]
+    utterances: list[tuple[int, Utterance]]
+    folder: Path  # for LoadGen's log
+
+
+AnyJob = ReferenceJob | CellJob | DatasetJob | ServingJob
 
 
 # -- requests, from the parent
@@ -206,6 +218,17 @@ class BatchDone(msgspec.Struct, tag="batch_done", kw_only=True):
     phases: list[float] | None = None
 
 
+class Served(msgspec.Struct, tag="served", frozen=True):
+    """Requests of a step that are done since the last message, and how many were sent so far."""
+
+    requests: list[ServedRequest]
+    sent: int
+
+
+class StepDone(msgspec.Struct, tag="step_done", frozen=True):
+    end: StepEnd
+
+
 class ReferenceDone(msgspec.Struct, tag="reference_done", frozen=True):
     reference: Reference
 
@@ -224,7 +247,9 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
     signal: int | None
 
 
-JobEvent = Started | BeginPass | Progress | PassDone | Called | BeginBatch | BatchDone | ReferenceDone
+JobEvent = (
+    Started | BeginPass | Progress | PassDone | Called | BeginBatch | BatchDone | Served | StepDone | ReferenceDone
+)
 Event = Loaded | Failed | JobEvent | ResetPeak | Done | Ended
 
 

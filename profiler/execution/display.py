@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from profiler.execution.channel import Event
 from profiler.plan import Cell
-from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult, ServingResult, ServingStep
 
 
 class Display:
@@ -42,6 +42,12 @@ class Display:
 
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         """The batches of a data set have been measured, in one round."""
+
+    def serving_step(self, result: ServingResult, step: ServingStep) -> None:
+        """One load was measured."""
+
+    def serving_done(self, result: ServingResult) -> None:
+        """A variant has had all its loads."""
 
     def close(self) -> None:
         """The run is over."""

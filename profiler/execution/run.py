@@ -38,6 +38,7 @@ from profiler.execution.lanes import Lanes
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.serving import ServingPasses
 from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
@@ -100,7 +101,12 @@ class Execution:
             each.on_load = partial(self._loaded, each.device.name)
         self.lanes = Lanes(lanes, self.plan.cells, list(known.values()))
         self.workers = self.lanes.workers[0]  # for what is done once
-        self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
+        serving = self.recipe.mode == "serving"  # a data set gives its requests then
+        self.serving = ServingPasses(loaded, data, self.workers, self.file, display) if serving else None
+        if self.serving is not None:
+            self.serving.take_up(results.serving)
+        beside = data if not serving else None
+        self.dataset = DatasetPasses(beside, loaded, self.workers, self.file, display) if beside else None
         if self.dataset is not None:
             self.dataset.take_up(results.datasets)
         self.forecasts = {variant: Forecast(recipe) for variant, recipe in loaded.by_variant.items()}
@@ -157,6 +163,8 @@ class Execution:
                 self._dataset_round(number)
             for number in range(self._dataset_rounds):
                 self._dataset_round(number)
+            if self.serving is not None:
+                self.serving.run()
             self._finish()
         except KeyboardInterrupt:
             self.lanes.close()
@@ -174,6 +182,8 @@ class Execution:
         if self.schedule.planned():
             return True
         rounds = range(self._dataset_rounds)
+        if self.serving is not None and self.serving.lacks():
+            return True
         return self.dataset is not None and any(self.dataset.lacks(one, self.dataset_variants(one)) for one in rounds)
 
     def _start(self) -> None:
@@ -330,6 +340,7 @@ class Execution:
         failed = any(state.failure for state in self.states.values()) or (
             self.dataset is not None and self.dataset.has_failures
         )
+        failed = failed or (self.serving is not None and self.serving.has_failures)
         head.run.status = "finished with failures" if failed else "complete"
         head.run.finished = now()
         self.file.write()

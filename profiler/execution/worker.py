@@ -37,12 +37,14 @@ from profiler.measure.layout import Run, fit, new_pages, own_pages, pages_in_mem
 from profiler.measure.passes import PASSES, Absent, Work, memory
 from profiler.measure.passes.time import Round
 from profiler.models.model import may_download
+from profiler.models.registry import port_of
 from profiler.processes import die_with_parent, explain
 from profiler.results.types import CellInput
 
 if TYPE_CHECKING:
     from profiler.audio import Speech
     from profiler.models.model import Model
+    from profiler.serving.records import Request
     from profiler.training.step import TrainingStep
 
 FIRST_USE_SECONDS = 0.01
@@ -89,10 +91,11 @@ class Worker:
         return False
 
     def _load(self, request: channel.Load) -> channel.Loaded:
-        downloads = may_download(request.model)
+        port = port_of(request.model.type, request.model.source)
+        downloads = port is None and may_download(request.model)
         if request.sandbox is not None:
             tempfile.tempdir = str(request.sandbox.temporary)  # known to a library already, maybe
-            sandbox.restrict(request.sandbox, network=downloads)
+            sandbox.restrict(request.sandbox, network=downloads, port=port)
         import torch
 
         torch.set_num_threads(1)
@@ -175,10 +178,29 @@ class Worker:
                     from profiler.execution.batches import time_batches
 
                     time_batches(job, self.model, self.speech, self.channel.send, self.step)
+                elif isinstance(job, channel.ServingJob):
+                    self._serve_load(job, self.model, self.speech)
                 else:
                     self._do_passes(job, self.model, self.speech)
         after = os.times()
         return channel.Done(after.user + after.system - before.user - before.system)
+
+    def _serve_load(self, job: channel.ServingJob, model: Model, speech: Speech) -> None:
+        """This process makes the load; it computes nothing, for forks of it that hold the model follow."""
+        import torch
+
+        from profiler.execution.batches import row_of
+        from profiler.serving.inside import make_step, sample_utterances
+
+        torch.set_num_threads(1)
+        rows = [row_of(utterance, speech, job.seed + number) for number, utterance in job.utterances]
+        rows = rows or sample_utterances(speech, job.lengths, job.seed)
+
+        def emit(requests: list[Request], sent: int) -> None:
+            self.channel.send(channel.Served(requests, sent))
+
+        end = make_step(job.load, model, rows, speech, Device(job.device), job.threads, job.folder, emit)
+        self.channel.send(channel.StepDone(end))
 
     def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
         """With a training step the passes call that, in place of the model."""

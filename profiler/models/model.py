@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -129,12 +129,14 @@ def how_pinned(request: ModelRequest, what: str = "decoder") -> str:
 class Chunks:
     """For a model that takes its audio piece by piece: how long each piece is, and how long each one took.
 
-    `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end.
+    `run` appends to `times`; the timing pass empties it after the warm-up and reads it at the end. `stream` works on
+    the next piece of what `prepare` gave each time it is asked to, with a state of its own: several streams take turns.
     """
 
     seconds: float  # of audio that a chunk moves on by
     lookahead: float  # seconds of audio beyond the chunk that must be there before it can be worked on
     times: list[float] = field(default_factory=list)
+    stream: Callable[[Any], Iterator[Any]] | None = None
 
 
 @dataclass

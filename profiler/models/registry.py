@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -31,6 +31,7 @@ LIBRARIES = (
     "s3prl.adapter",
     "features.adapter",
     "icefall.adapter",
+    "remote",
 )
 
 
@@ -48,7 +49,7 @@ class Adapter(Protocol):
 
     Also NEEDS, where it is not installed with the profiler, for all or for each interface; ONE_AT_A_TIME, where some of
     its interfaces take no batches; TRAINS, where some can be trained: the losses of each, the usual one first;
-    EVALUATES, where overrides may hold tags such as `!new:`.
+    EVALUATES, where overrides may hold tags such as `!new:`; port_of, where the model runs in a server.
     """
 
     LIBRARY: str
@@ -105,6 +106,17 @@ def check_weights(weights: str, kind: str) -> None:
 def takes_batches(kind: str) -> bool:
     """Whether a known interface takes several recordings in a call."""
     return kind not in getattr(adapter_for(kind), "ONE_AT_A_TIME", ())
+
+
+def port_of(kind: str, source: str) -> int | None:
+    """Of an interface to a server that runs already: the port that is connected to; None: the model runs here."""
+    find: Callable[[str], int] | None = getattr(adapter_for(kind), "port_of", None)
+    return find(source) if find is not None else None
+
+
+def is_outside(kind: str) -> bool:
+    """Whether a known interface is one to a server."""
+    return hasattr(adapter_for(kind), "port_of")
 
 
 def check_trainable(kind: str) -> None:

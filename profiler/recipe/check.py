@@ -217,6 +217,10 @@ def _check_model(
         yield key, "only a class (type: Module) takes a checkpoint"
     if known and values.get("mode") == "training":
         yield from _check_training(values, str(kind))
+    if known and values.get("mode") == "serving":
+        yield from _check_serving(values, str(kind))
+    elif known and registry.is_outside(str(kind)):
+        yield ("pretrained_model", "type"), "a server that runs already is measured with mode: serving"
     if not trust:  # settings that let a model's own code run
         for inner, sentence in unsafe_settings(model.get("overrides")):
             yield ("pretrained_model", "overrides", *inner), sentence
@@ -248,6 +252,30 @@ def _check_engines(values: dict[str, object]) -> Iterator[Wrong]:
         name = given.get("runtime")
         if isinstance(name, str) and name in ENGINES and given.get("python") is None:
             yield from _caught(("variants", number, "runtime"), partial(check_installed, name))
+
+
+def _check_serving(values: dict[str, object], kind: str) -> Iterator[Wrong]:
+    """Is the load generator there, and does the grid leave batches to the load?"""
+    if not registry.is_there("mlperf_loadgen"):
+        sentence = 'needs MLPerf\'s LoadGen, which is not installed. Install it: pip install "speech-profiler[serving]"'
+        yield ("mode",), f"serving {sentence}"
+    if _section(values, "profiling_dimensions").get("batch_sizes") not in (None, [1]):
+        yield ("profiling_dimensions", "batch_sizes"), "requests are batched by serving.batch; set batch_sizes: [1]"
+    settings = _section(values, "serving")
+    if registry.is_outside(kind):
+        if not settings.get("outside"):
+            yield ("serving",), "a server needs a limit to its load: set serving.outside: {rate: ..., seconds: ...}"
+        outside, loads = _section(settings, "outside"), settings.get("loads")
+        rate = outside.get("rate")
+        if isinstance(rate, int | float) and isinstance(loads, list):
+            for number, load in enumerate(loads):
+                if isinstance(load, int | float) and load > rate:
+                    yield ("serving", "loads", number), f"{load:g} is more than serving.outside.rate: {rate:g}"
+        if settings.get("scenarios") != ["server"]:
+            yield ("serving", "scenarios"), "a server is sent requests as they arrive; set scenarios: [server]"
+    size = _section(settings, "batch").get("size")
+    if isinstance(size, int) and size > 1 and not registry.takes_batches(kind):
+        yield ("serving", "batch", "size"), ONE_AT_A_TIME.format(kind, "size: 1")
 
 
 def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:

@@ -424,15 +424,94 @@ class Training(Section):
     )
 
 
+Scenario = Literal["single_stream", "offline", "server", "streams"]
+
+
+def _scenarios() -> list[Scenario]:
+    return ["single_stream", "server"]
+
+
+class Batching(Section):
+    """How requests are put in batches."""
+
+    size: Annotated[int, Field(ge=1, le=256)] = Field(1, description="requests in a batch, at most")
+    wait: Annotated[float, Field(ge=0, le=60)] = Field(
+        0.0, description="seconds for which a request waits for a fuller batch while a worker is free"
+    )
+
+
+class LoadSearch(Section):
+    """How the highest load is searched for."""
+
+    steps: PositiveCount = Field(10, description="loads that are tried, at most")
+    precision: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.1, description="the search ends where the next load would be nearer than this, relative to it"
+    )
+    requests: PositiveCount = Field(
+        64, description="requests of a step that looks; one that proves has as many as the percentile needs"
+    )
+
+
+class Outside(Section):
+    """What a server that runs already may be burdened with; it may be somebody's."""
+
+    rate: PositiveSeconds = Field(description="requests a second, at most")
+    seconds: PositiveSeconds = Field(description="of load on the server in all")
+
+
+class Serving(Section):
+    """The load, with mode: serving."""
+
+    scenarios: list[Scenario] = Field(
+        default_factory=_scenarios,
+        min_length=1,
+        description="single_stream: one request after another; offline: all at once; server: they arrive at random "
+        "(Poisson); streams: live speakers",
+    )
+    latency: PositiveSeconds = Field(1.0, description="limit of the latency of a request, or of the delay of a chunk")
+    percentile: Annotated[int, Field(ge=50, le=99)] = Field(99, description="per cent of requests that must keep it")
+    loads: list[PositiveSeconds] = Field(
+        default_factory=list, description="requests a second to measure; empty: the highest that holds is searched for"
+    )
+    streams: list[PositiveCount] = Field(
+        default_factory=list, description="numbers of live speakers to measure; empty: the largest is searched for"
+    )
+    search: LoadSearch = Field(default_factory=lambda: LoadSearch())
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(1, description="processes that hold the model")
+    threads: PositiveCount | None = Field(
+        None,
+        description="CPU threads of each worker; null: as without load for one worker, else CPUs / workers",
+    )
+    batch: Batching = Field(default_factory=lambda: Batching())
+    outside: Outside | None = Field(
+        None, description="for a server that runs already: the most load that it is given; must be set for one"
+    )
+    timeout: PositiveSeconds = Field(30.0, description="seconds after which a client gives up; it counts as late")
+    seconds: PositiveSeconds = Field(120.0, description="a step lasts no longer")
+    most_requests: PositiveCount = Field(
+        2000, description="a step that is to prove the limit sends no more; one without a late request needs 459 at p99"
+    )
+
+    @field_validator("scenarios")
+    @classmethod
+    def _each_once(cls, scenarios: list[Scenario]) -> list[Scenario]:
+        if len(set(scenarios)) < len(scenarios):
+            raise ValueError("a scenario stands in the list twice")
+        return scenarios
+
+
 class Recipe(Section):
     """The whole file."""
 
     pretrained_model: PretrainedModel
     profiling_dimensions: ProfilingDimensions
-    mode: Literal["inference", "training"] = Field(
-        "inference", description="training: whole steps are measured, of forward, loss, backward and optimizer"
+    mode: Literal["inference", "training", "serving"] = Field(
+        "inference",
+        description="training: whole steps are measured, of forward, loss, backward and optimizer; serving: requests "
+        "as they arrive, or live speakers, in place of the grid",
     )
     training: Training = Field(default_factory=lambda: Training(), description="what a training step is made of")
+    serving: Serving = Field(default_factory=lambda: Serving(), description="the load, and the limit that is to hold")
     measure: Measure = Field(default_factory=lambda: Measure())
     trace: Trace = Field(default_factory=lambda: Trace())
     dataset: Dataset | None = Field(None, description="real lengths to measure beside the grid")

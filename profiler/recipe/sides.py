@@ -101,6 +101,8 @@ class Pair:
 def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, list[Pair]]:
     """Raises UserError where the two have nothing to compare."""
     first, second = a.load(trust), b.load(trust)
+    if "serving" in (first.recipe.mode, second.recipe.mode):
+        raise UserError("ab compares single calls, turn by turn, and mode: serving has none; use variants of a recipe.")
     grid = _common_grid(first.recipe.profiling_dimensions, second.recipe.profiling_dimensions)
     pairs = _common_variants(first.recipe, second.recipe)
     variants, by_variant, paths = [], {}, {}

@@ -23,6 +23,7 @@ from profiler.metrics import DATASET_RTF, LATENCY, PEAK, RTF, dataset_of
 from profiler.report.breakdown import largest
 from profiler.report.dataset import wer_text
 from profiler.report.facts import few_calls, is_training
+from profiler.report.serving import HEADER, serving_rows, title_of
 from profiler.report.summary import answer, subject
 from profiler.report.table import ABSENT
 from profiler.report.terminal import RED, paragraph, show
@@ -83,6 +84,9 @@ def _failures(results: Results, width: int, most: int, wrapped: int) -> list[Ren
             found.setdefault(data.reason or "", []).append(f"{data.variant} data set {data.dataset}")
         for batch in data.failed:
             found.setdefault(batch.reason, []).append(f"{data.variant} batch {batch.batch} of {data.dataset}")
+    for load in results.serving:
+        if load.status == "failed":
+            found.setdefault(load.reason or "", []).append(f"{load.variant} under load")
     if not found:
         return []
     cells = f"{len(results.failed)} of {many(len(results.cells), 'cell')} failed" if results.failed else "Failed"
@@ -218,6 +222,8 @@ def _width(text: Text) -> int:
 
 def _grid(results: Results, width: int, lines: int) -> list[RenderableType]:
     """Title, head, line and rows in so many lines, with an empty line around them."""
+    if results.serving:
+        return _loads(results, width, max(lines - 6, 1))
     if not results.cells:
         return [Text()]
     several = len(results.variants) > 1
@@ -231,6 +237,19 @@ def _grid(results: Results, width: int, lines: int) -> list[RenderableType]:
         title += f"; time: latency relative to {_baselines(results)}"
     note = [Text(f"Not shown: {' and '.join(left_out)}.", "dim")] if left_out else []
     return [Text(), _cut(title, width, "bold"), _drawn(grid), *note, Text()]
+
+
+def _loads(results: Results, width: int, room: int) -> list[RenderableType]:
+    """One row per step, in the order of the loads."""
+    several = len(results.serving) > 1
+    rows = [
+        (f"{result.variant} {row[0]}" if several else row[0], [Text(text) for text in row[1:]])
+        for result in results.serving
+        for row in serving_rows(result)
+    ]
+    grid, left_out = _shortened(_Grid(HEADER[0], HEADER[1:], rows), width, room)
+    note = [Text(f"Not shown: {' and '.join(left_out)}.", "dim")] if left_out else []
+    return [Text(), _cut(title_of(results), width, "bold"), _drawn(grid), *note, Text()]
 
 
 def _baselines(results: Results) -> str:

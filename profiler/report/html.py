@@ -22,6 +22,7 @@ from profiler.report.facts import environment_facts, method, name_of, recipe_nam
 from profiler.report.markdown import how_measured
 from profiler.report.plots.inline import inline_svg
 from profiler.report.plots.style import Caption, Plot
+from profiler.report.serving import serving_tables
 from profiler.report.summary import summary
 from profiler.report.table import Table
 from profiler.report.tables import build_tables, remarks_on
@@ -48,6 +49,7 @@ def render(results: Results, plots: Mapping[Plot, str], problems: Iterable[str] 
         tiles=opening.tiles(results),
         summary=summary(results, named=False),
         answer=opening.answer(results),
+        load=next(iter(serving_tables(results, "")), None),
         cards=opening.cards(results),
         failures=opening.failures(results),
         matrix=opening.matrix(results),
@@ -70,10 +72,12 @@ def write(results: Results, folder: Path, plots: Mapping[Plot, str]) -> Path:
 
 def _tables(results: Results) -> list[Table]:
     """Without what the page says above them already: RTF of one variant, names of the model, remarks on cells."""
-    tables = build_tables(results) if results.cells or results.datasets else []
+    tables = build_tables(results) if results.cells or results.datasets or results.serving else []
     if len(results.variants) == 1:
         tables = [table for table in tables if not table.title.startswith(RTF.heading)]
     told = remarks_on(results.cells)
+    if results.serving:  # the first stands at the top of the page
+        tables = tables[1:]
     return [
         Table(_unnamed(table.title, results), table.header, table.rows, [x for x in table.remarks if x not in told])
         for table in tables

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from profiler import messages
 from profiler.measure.passes import PASSES
+from profiler.report.facts import LOAD
 from profiler.report.table import plain
 from profiler.report.tables import build_tables
 from profiler.results.store import write_atomically
@@ -38,6 +39,8 @@ def how_measured(results: Results) -> str:
             f"Timed: {measured.timed_region}."
             + (f" {RTF_IS} Audio: {measured.input.audio}." if measured.input.audio else "")
         )
+    if results.serving:
+        lines.append(LOAD)
     if any(model.weights == "random" for model in results.models):
         lines.append(messages.RANDOM_WEIGHTS)
     for each in PASSES.values():

@@ -12,7 +12,7 @@ from profiler.report.dataset import rate_text
 from profiler.report.summary import counts
 from profiler.report.variants import baselines_text, mean_ratio, ratio_text
 from profiler.results.metric import UNSTABLE_MARK, Metric
-from profiler.results.types import CellResult, Part, Results
+from profiler.results.types import CellResult, Part, Results, ServingResult
 from profiler.units import many, place_text
 
 WHOLE = "(whole call)"
@@ -72,10 +72,15 @@ def tiles(results: Results) -> list[Tile]:
     first = [cell for cell in measured if cell.variant == measured[0].variant]
     several = len(results.variants) > 1
     whose = f"{first[0].variant}, " if several and first else ""
-    found = []
+    found = [
+        Tile(
+            f"Load that keeps p{one.percentile} < {one.limit_s:g} s", " or ".join(_carried(one)) or "none", one.variant
+        )
+        for one in results.serving
+    ]
     if first:
         smallest = min(first, key=lambda cell: (cell.batch_size, cell.seconds))
-        found = [
+        found += [
             Tile(RTF.short, _range(RTF, first), f"{whose}{RTFX.short} {_range(RTFX, first)}"),
             Tile(LATENCY.title, LATENCY.cell_text(smallest), f"{whose}{smallest.place}"),
         ]
@@ -96,6 +101,11 @@ def tiles(results: Results) -> list[Tile]:
         about = SIZE.text(model.size_bytes.total, absent="")
         found.append(Tile(PARAMETERS.title, PARAMETERS.text(model.parameters.total), about))
     return found + _cells_tile(results)
+
+
+def _carried(result: ServingResult) -> list[str]:
+    streams = [many(result.streams, "stream")] if result.streams else []
+    return streams + ([f"{result.requests_per_second:.3g} requests/s"] if result.requests_per_second else [])
 
 
 def _range(metric: Metric, cells: list[CellResult]) -> str:
@@ -187,6 +197,9 @@ def failures(results: Results) -> list[tuple[str, str]]:
         if cell.status == "failed":
             name = f"{cell.variant} {cell.place}" if several else cell.place
             by_reason.setdefault(cell.reason or "no reason given", []).append(name)
+    for load in results.serving:
+        if load.status == "failed":
+            by_reason.setdefault(load.reason or "no reason given", []).append(f"{load.variant} under load")
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
 

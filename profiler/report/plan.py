@@ -22,7 +22,9 @@ UNKNOWN = "to measure"
 
 
 def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
-    """The cells of all variants, and the total below."""
+    """The cells of all variants, and the total below; or the steps of a load."""
+    if loaded.recipe.mode == "serving":
+        return [_load_table(loaded)]
     earlier = latest_complete(loaded, logdir)
     by_variant: dict[str, Table] = {}
     total = 0.0
@@ -50,6 +52,20 @@ def plan_tables(loaded: LoadedRecipe, plan: Plan, logdir: Path) -> list[Table]:
     skipped = sorted(set(plan.skipped.values()))
     tables[-1].remarks += [f"skipped: {reason}" for reason in skipped]
     return tables
+
+
+def _load_table(loaded: LoadedRecipe) -> Table:
+    """What each variant is put under."""
+    rows = []
+    for name, recipe in loaded.by_variant.items():
+        serving = recipe.serving
+        for scenario in serving.scenarios:
+            given = {"server": serving.loads, "streams": serving.streams}.get(scenario)
+            loads = ", ".join(f"{load:g}" for load in given) if given else "searched for" if given == [] else "1 step"
+            rows.append([name, scenario, loads, f"{serving.workers} x {serving.batch.size}"])
+    limit = f"p{loaded.recipe.serving.percentile} < {loaded.recipe.serving.latency:g} s"
+    most = f"Limit: {limit}. A step lasts {seconds_text(loaded.recipe.serving.seconds)} at most."
+    return Table("Plan - load", ["variant", "scenario", "loads", "workers x batch"], rows, [most])
 
 
 def latest_complete(loaded: LoadedRecipe, logdir: Path) -> Results | None:

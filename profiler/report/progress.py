@@ -20,9 +20,10 @@ from profiler.execution.display import Display
 from profiler.metrics import DATASET_RTF, LATENCY, PARAMETERS, PEAK, RTF
 from profiler.plan import Cell
 from profiler.report.dataset import wer_text
+from profiler.report.serving import load_text, verdict_text
 from profiler.report.terminal import RED
 from profiler.results.statistics import INTERVAL_NEEDS
-from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult
+from profiler.results.types import Accuracy, CellResult, DatasetResult, ModelResult, ServingResult, ServingStep
 from profiler.units import clock_text, many
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -85,13 +86,17 @@ class Lines(Display):
 
     def _place(self) -> str:
         left = f", about {clock_text(self.left)} left" if self.left else ""
-        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps else ""
+        steps = f"{self.done}/{self.steps}, " if self.done <= self.steps and self.steps else ""
         return f"[{steps}{clock_text(time.monotonic() - self.started)}{left}]"
 
     def dataset_done(self, result: DatasetResult, number: int, accuracy: Accuracy | None = None) -> None:
         whole = result.status == "ok" and not result.failed
         scored = f", {describe_accuracy(accuracy)}" if accuracy else ""
         self._print(f"{describe_dataset(result)}{scored} (round {number + 1})", None if whole else RED)
+
+    def serving_step(self, result: ServingResult, step: ServingStep) -> None:
+        failed = step.status == "failed"
+        self._print(f"{self._place()} {result.variant}, {describe_load(step)}", RED if failed else None)
 
 
 class Live(Lines):
@@ -192,6 +197,13 @@ def describe_dataset(result: DatasetResult) -> str:
         if batches:
             parts.append(f"{len(batches)} {what}, such as batch {batches[0].batch}: {batches[0].reason}")
     return f"{place}: {', '.join(parts)}"
+
+
+def describe_load(step: ServingStep) -> str:
+    """'12.5 requests/s: median 31 ms, 662 sent, 1 late: holds'"""
+    took = f"median {LATENCY.text(step.latency_s.median)}, " if step.latency_s else ""
+    why = f" ({step.reason})" if step.reason else ""
+    return f"{load_text(step)}: {took}{step.requests.sent} sent, {step.requests.late} late: {verdict_text(step)}{why}"
 
 
 def describe_accuracy(accuracy: Accuracy) -> str:

@@ -6,6 +6,7 @@ from statistics import geometric_mean
 
 from profiler.metrics import LATENCY, PARAMETERS, PEAK, RTF, RTFX
 from profiler.report.dataset import rate_text
+from profiler.report.serving import is_serving, serving_answer
 from profiler.report.variants import ratios
 from profiler.results.metric import UNSTABLE_MARK
 from profiler.results.types import CellResult, Results
@@ -18,6 +19,8 @@ def summary(results: Results, named: bool = True) -> str:
     """What a reader should know who reads no further. `named`: with the model and the machine."""
     measured = [cell for cell in results.cells if cell.rtf is not None] or _without_audio(results)
     said = f"{subject(results)}: " if named else ""
+    if is_serving(results):
+        return f"{said}{serving_answer(results)}"
     if not measured:
         return f"{said or 'There is '}no figure.{_without_figures(results)}".strip()
     first = [cell for cell in measured if cell.variant == measured[0].variant]
@@ -35,6 +38,8 @@ def summary(results: Results, named: bool = True) -> str:
 
 def answer(results: Results) -> str:
     """One sentence: real-time or not, the best throughput, the time of one call; over the cells of all variants."""
+    if is_serving(results):
+        return serving_answer(results)
     measured = [cell for cell in results.cells if cell.rtf is not None]
     if not measured and _without_audio(results):
         return summary(results, named=False)

@@ -18,6 +18,7 @@ from profiler.report.facts import few_calls
 from profiler.report.facts import name_of as _name
 from profiler.report.gpu import cpu_and_device, gpu_table
 from profiler.report.models import models_table
+from profiler.report.serving import is_serving, serving_tables
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
@@ -53,6 +54,8 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
 
         tables += sides_tables(results)
     name = _name(results, results.variants)
+    if is_serving(results):
+        return serving_tables(results, name) + _sizes(results)
     if (models := models_table(f"Models - {name}", results)) is not None:
         tables.append(models)
     tables += _side_by_side(results) if several else _grids(results, name)

@@ -100,3 +100,54 @@ def percentiles(samples: Sequence[float]) -> dict[str, float]:
         if len(ordered) >= needed:
             found[f"p{percent}"] = ordered[min(len(ordered) - 1, math.ceil(percent / 100 * len(ordered)) - 1)]
     return found
+
+
+# -- tail latency, by MLPerf's early-stopping rule: was the share of late requests shown to be small enough?
+
+TAIL_CONFIDENCE = 0.99
+
+
+def requests_needed(late: int, percent: float) -> int:
+    """The fewest requests that show, with so many late ones, that the percentile holds: 459 for p99 when none is."""
+    low = high = late + 1
+    while _at_most(late, high, percent) > 1 - TAIL_CONFIDENCE:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        if _at_most(late, middle, percent) > 1 - TAIL_CONFIDENCE:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def late_allowed(requests: int, percent: float) -> int:
+    """The most late requests with which so many still show that the percentile holds; -1: they are too few."""
+    low, high = -1, requests
+    while low < high:
+        middle = (low + high + 1) // 2
+        if requests_needed(middle, percent) <= requests:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def shown_to_exceed(late: int, requests: int, percent: float) -> bool:
+    """Whether so many late ones would be chance in less than one of a hundred steps that keep the percentile."""
+    return late > 0 and 1.0 - _at_most(late - 1, requests, percent) < 1 - TAIL_CONFIDENCE
+
+
+def _at_most(late: int, requests: int, percent: float) -> float:
+    """The probability of no more late ones than these, where each is late with 1 - percent / 100."""
+    share = 1.0 - percent / 100
+    return math.fsum(
+        math.exp(
+            math.lgamma(requests + 1)
+            - math.lgamma(count + 1)
+            - math.lgamma(requests - count + 1)
+            + count * math.log(share)
+            + (requests - count) * math.log1p(-share)
+        )
+        for count in range(min(late, requests) + 1)
+    )

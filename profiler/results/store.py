@@ -40,6 +40,7 @@ from profiler.results.types import (
     Results,
     Run,
     RunHead,
+    ServingResult,
 )
 from profiler.results.untrusted import fresh, inside, parse_json, read_bytes, read_json, shortened
 
@@ -70,10 +71,11 @@ class ResultsFile:
 
     def __init__(self, folder: Path, results: Results) -> None:
         self.folder = folder
-        self.head = RunHead(**{name: value for name, value in results if name not in ("cells", "datasets")})
+        self.head = RunHead(**{name: value for name, value in results if name not in ("cells", "datasets", "serving")})
         self._paths = LocalPaths(folder, results.run)
         self._cells: dict[Key, Place | bytes] = {cell.key: self._dump(cell) for cell in results.cells}
         self._datasets: dict[str, bytes] = {found.variant: self._dump(found) for found in results.datasets}
+        self._serving: dict[str, bytes] = {found.variant: self._dump(found) for found in results.serving}
         self._journal: int | None = None
         self._journal_end = 0
         self._whole: int | None = None  # descriptor of results.json, for the places in it
@@ -99,6 +101,11 @@ class ResultsFile:
             order = [*(found.variant for found in self.head.accuracy), accuracy.variant]
             self.head.accuracy = sorted([*others, accuracy], key=lambda found: order.index(found.variant))
         self._datasets[result.variant] = self._dump(result)
+        self.write()
+
+    def put_serving(self, result: ServingResult) -> None:
+        """Add or replace what a variant did under load, then write."""
+        self._serving[result.variant] = self._dump(result)
         self.write()
 
     def write(self) -> None:
@@ -153,7 +160,8 @@ class ResultsFile:
                 found = cell if isinstance(cell, bytes) else cell.read()
                 places[key] = file.tell(), len(found)
                 file.write(found)
-            file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()) + b"\n ]\n}\n")
+            file.write(b'\n ],\n "datasets": [\n  ' + b",\n  ".join(self._datasets.values()))
+            file.write(b'\n ],\n "serving": [\n  ' + b",\n  ".join(self._serving.values()) + b"\n ]\n}\n")
         whole = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         cells: dict[Key, Place | bytes] = {key: Place(whole, *place) for key, place in places.items()}
         before, self._whole, self._cells = self._whole, whole, cells

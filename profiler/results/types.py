@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator
 from pydantic_core import CoreSchema
 
-from profiler.results.statistics import cut, relative_half_width
+from profiler.results.statistics import cut, percentiles, relative_half_width
 from profiler.results.untrusted import LONGEST_TEXT, MOST_CELLS, FileName, InnerPath, bounded
 from profiler.units import place_text
 
@@ -747,6 +747,102 @@ class Accuracy(Record):
     references: str | None = None  # fingerprint of the utterances and their references
 
 
+# -- load
+
+
+class Times(Record):
+    """Seconds, over the requests of a step; percentiles that so many requests support."""
+
+    median: float
+    mean: float
+    max: float
+    percentiles: dict[str, float] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, samples: list[float]) -> Times | None:
+        if not samples:
+            return None
+        return cls(
+            median=statistics.median(samples),
+            mean=statistics.fmean(samples),
+            max=max(samples),
+            percentiles=percentiles(samples),
+        )
+
+
+class RequestCounts(Record):
+    """What became of the requests of a step: each is counted once."""
+
+    sent: int = 0
+    ok: int = 0
+    late: int = 0  # beyond the limit: among them all that are not ok
+    errors: int = 0
+    timeouts: int = 0
+    unfinished: int = 0  # without a result when the step ended
+    reasons: dict[str, int] = Field(default_factory=dict)  # of errors and time-outs
+
+
+class ServingStep(Record):
+    """One load: what was sent, what came back, and whether the limit held."""
+
+    scenario: Literal["single_stream", "offline", "server", "streams"]
+    load: float | None = None  # requests a second, or live streams; null: as many as go
+    proof: bool = False  # enough requests to prove the limit, and not a look
+    status: Literal["measured", "holds", "exceeds", "not proven", "failed", "interrupted"]
+    reason: str | None = None
+    requests: RequestCounts = Field(default_factory=RequestCounts)
+    more_needed: int | None = None  # requests that would prove the limit, if none of them is late
+    seconds: float = 0.0  # from the first request to the last result
+    latency_s: Times | None = None  # from when a request was due to its result; errors have none
+    queueing_s: Times | None = None  # this and the next two: parts of it, on our side
+    batching_s: Times | None = None
+    computing_s: Times | None = None
+    batch_size: float | None = None  # mean
+    throughput: float | None = None  # results a second
+    rtf: float | None = None  # median over requests of latency / seconds of audio of the request
+    rtfx: float | None = None  # of all: seconds of audio with a result for each second of the step
+    utilisation: float | None = None  # share of the time that workers computed
+    queue: list[tuple[float, int]] = Field(default_factory=list)  # (seconds, most requests without a result)
+    rise_s: float | None = None  # how much latency rose from the start of the step to its end: a backlog
+    lateness_s: Times | None = None  # of the load generator: sent after it was due
+    generator_late: bool = False
+    first_token_s: Times | None = None  # null: the model gives its text at once
+    memory_bytes: int | None = None  # of all workers, at most
+    energy_per_request_j: float | None = None
+    energy_reason: str | None = None
+    loadgen: str | None = None  # LoadGen's own verdict, on a step of all its requests
+    samples: list[float] = Field(default_factory=list)  # latencies in the order of requests, at most 10,000
+
+    @property
+    def tail(self) -> dict[str, float]:
+        return self.latency_s.percentiles if self.latency_s else {}
+
+
+class ServingResult(Record):
+    """One variant under load."""
+
+    variant: FileName
+    status: Literal["ok", "skipped", "failed", "interrupted"] = "ok"
+    reason: str | None = None
+    limit_s: float
+    percentile: int
+    confidence: float
+    workers: int | None = None  # null: of a server, which does not say
+    threads: int | None = None  # of each
+    batch_size: int = 1
+    wait_s: float = 0.0
+    audio: str | None = None  # what requests are
+    chunk_s: float | None = None  # of live streams; null: utterances cut by voice activity
+    lookahead_s: float = 0.0
+    requests_per_second: float | None = None  # the highest load that was shown to hold the limit
+    streams: int | None = None
+    steps: list[ServingStep] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+    def of(self, scenario: str) -> list[ServingStep]:
+        return [step for step in self.steps if step.scenario == scenario]
+
+
 # -- the machine
 
 
@@ -894,13 +990,14 @@ class Results(RunHead):
 
     cells: list[CellResult] = Field(default_factory=list, max_length=MOST_CELLS)
     datasets: list[DatasetResult] = Field(default_factory=list)
+    serving: list[ServingResult] = Field(default_factory=list)
 
     def cell(self, variant: str, seconds: float, batch_size: int) -> CellResult | None:
         return next((cell for cell in self.cells if cell.key == (variant, seconds, batch_size)), None)
 
     @property
     def variants(self) -> list[str]:
-        return list(dict.fromkeys(cell.variant for cell in self.cells))
+        return list(dict.fromkeys([*(cell.variant for cell in self.cells), *(one.variant for one in self.serving)]))
 
     @property
     def places(self) -> list[tuple[float, int]]:
@@ -924,4 +1021,5 @@ class Results(RunHead):
     @property
     def has_failures(self) -> bool:
         """A cell, a batch of a data set, or all of one."""
-        return bool(self.failed) or any(found.failed or found.status == "failed" for found in self.datasets)
+        data = any(found.failed or found.status == "failed" for found in self.datasets)
+        return bool(self.failed) or data or any(found.status == "failed" for found in self.serving)

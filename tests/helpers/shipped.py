@@ -30,6 +30,7 @@ class Row:
     seconds: str = "[0.5, 1]"
     batches: str = "[2]"
     variants: tuple[str, ...] = ()  # of the reduced run; none: all that the recipe has
+    load: bool = False  # mode: serving, which has steps and no cells
 
 
 TRANSFORMER = frozenset({"aten::conv1d", "aten::linear", "aten::scaled_dot_product_attention"})
@@ -291,6 +292,8 @@ ROWS = {
         frozenset({"aten::conv1d", "aten::lstm_cell", "aten::sigmoid"}),
         weights="pretrained",
     ),
+    "serving": Row(94_396_320, True, tiny.WAV2VEC2, "text", frozenset(), {"lm_head": 768 * 32 + 32}, load=True),
+    "serving-streams": Row(76_738_049, False, EMFORMER, "text", frozenset(), EMFORMER_PARTS, batches="[1]", load=True),
     "streaming": Row(76_738_049, False, EMFORMER, "text", EMFORMER_OPERATORS, EMFORMER_PARTS, batches="[1]"),
     "tera": Row(21_327_360, True, MASKED, "hidden states", MASKED_OPERATORS, {"encoder": 3 * 7_087_872}),
     "transducer": Row(76_738_049, False, EMFORMER, "text", EMFORMER_OPERATORS, EMFORMER_PARTS),

@@ -12,7 +12,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -65,9 +65,8 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     search.to(request.device).eval()
     features.to(request.device)
 
-    def begin(samples: int, chunks: int) -> None:
-        if not pretrained:
-            search.begin(samples / bundle.sample_rate, chunks)
+    def begin(samples: int, chunks: int) -> Any:
+        return None if pretrained else search.begin(samples / bundle.sample_rate, chunks)
 
     def prepare(batch: Batch) -> list[Any]:
         if request.type == STREAMING and len(batch.lengths) > 1:
@@ -86,18 +85,26 @@ def load(request: ModelRequest, pretrained: bool) -> Model:
     ahead = bundle.right_context_length * bundle.hop_length
     chunks = Chunks(step / bundle.sample_rate, ahead / bundle.sample_rate)
 
-    def transcribe_chunks(rows: list[Any]) -> list[str]:
+    def stream(rows: list[Any]) -> Iterator[str]:
         (row,) = rows
-        begin(len(row), math.ceil(len(row) / step))
-        state, hypotheses, said = None, None, ""
+        due = begin(len(row), math.ceil(len(row) / step))
+        state, hypotheses = None, None
         for start in range(0, len(row), step):
-            before = time.perf_counter()
+            if due is not None:
+                search.pin = due  # of this stream, and not of one whose chunk came in between
             piece = row[start : start + step + ahead].to(request.device)
             piece = torch.nn.functional.pad(piece, (0, step + ahead - len(piece)))
             hypotheses, state = search.infer(*features(piece), beam, state=state, hypothesis=hypotheses)
-            said = text(hypotheses[0][0])
+            yield text(hypotheses[0][0])
+
+    def transcribe_chunks(rows: list[Any]) -> list[str]:
+        said, before = [""], time.perf_counter()
+        for so_far in stream(rows):
             chunks.times.append(time.perf_counter() - before)
-        return [said]
+            said, before = [so_far], time.perf_counter()
+        return said
+
+    chunks.stream = stream
 
     def transducer(settings: Training) -> tasks.Task:
         def join(rows: list[Any], tokens: Any, lengths: Any) -> tuple[Any, Any]:
@@ -178,6 +185,16 @@ def _how_pinned(request: ModelRequest) -> str:
     )
 
 
+@dataclasses.dataclass
+class Pin:
+    """How many tokens an utterance has at its end, and how many are due by now."""
+
+    tokens: int
+    chunks: int
+    frame: int = 0
+    due: int = 0
+
+
 def _pinned_search(bundle: Any, tokens_per_second: float) -> Any:
     import torch
     from torchaudio.models import RNNTBeamSearch
@@ -189,25 +206,23 @@ def _pinned_search(bundle: Any, tokens_per_second: float) -> Any:
         one that has them may take nothing else. The search itself, its sizes and its order are torchaudio's.
         """
 
-        def begin(self, seconds: float, chunks: int) -> None:
+        def begin(self, seconds: float, chunks: int) -> Pin:
             """A new utterance, which comes in so many pieces."""
-            self.tokens = max(1, math.ceil(seconds * tokens_per_second))
-            self.chunks = chunks
-            self.frame = 0
-            self.due = 0
+            self.pin = Pin(max(1, math.ceil(seconds * tokens_per_second)), chunks)
+            return self.pin
 
         def _search(self, enc_out: Any, hypo: Any, beam_width: int) -> Any:
             # The library's search goes over frames and carries hypotheses on; one frame at a time is the same.
-            frames = enc_out.shape[1] * self.chunks
+            frames, pin = enc_out.shape[1] * self.pin.chunks, self.pin
             for frame in range(enc_out.shape[1]):
-                self.frame += 1
-                self.due = math.ceil(self.tokens * self.frame / frames)
+                pin.frame += 1
+                pin.due = math.ceil(pin.tokens * pin.frame / frames)
                 hypo = super()._search(enc_out[:, frame : frame + 1], hypo, beam_width)
             return hypo
 
         def _gen_next_token_probs(self, enc_out: Any, hypos: Any, device: Any) -> Any:
             scores = super()._gen_next_token_probs(enc_out, hypos, device)
-            behind = torch.tensor([[len(hypothesis[0]) - 1 < self.due] for hypothesis in hypos], device=device)
+            behind = torch.tensor([[len(hypothesis[0]) - 1 < self.pin.due] for hypothesis in hypos], device=device)
             scores[:, -1:] -= PENALTY * behind
             scores[:, :-1] -= PENALTY * ~behind
             return scores

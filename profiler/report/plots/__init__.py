@@ -9,12 +9,24 @@ from pathlib import Path
 from types import ModuleType
 
 from profiler.metrics import LATENCY, RTFX
-from profiler.report.plots import breakdown, latency, memory, phases, roofline, rtfx, throughput, tradeoff, variants
+from profiler.report.plots import (
+    breakdown,
+    latency,
+    memory,
+    phases,
+    roofline,
+    rtfx,
+    serving,
+    throughput,
+    tradeoff,
+    variants,
+)
 from profiler.report.plots.style import Plot, titles
 from profiler.results.types import Results
 
 # In reading order, each with what it shows, for readers who do not see it.
 PLOTS: dict[ModuleType, str] = {
+    serving: "Latency over load, with the limit",
     rtfx: f"{RTFX.title} over the length of the audio",
     latency: f"{LATENCY.title} over the length of the audio",
     throughput: f"{RTFX.title} over the batch size",

@@ -1,0 +1,144 @@
+"""A server that runs already, as its client: a real one on 127.0.0.1, with a shipped trained model behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import program
+
+pytestmark = pytest.mark.slow
+
+
+@contextlib.contextmanager
+def server(folder: Path, kind: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Its port, which it chose itself."""
+    port = folder / "port"
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.helpers.asr_server", str(port), kind],
+            cwd=program.ROOT,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while not (port.exists() and port.read_text()):
+                assert process.poll() is None, (folder / "server.log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield int(port.read_text()), process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def recipe(folder: Path, source: str, serving: str) -> Path:
+    file = folder / "outside.yaml"
+    file.write_text(
+        f"pretrained_model: {{source: '{source}', type: OpenAITranscription}}\n"
+        f"mode: serving\nserving: {serving}\n"
+        "profiling_dimensions: {audio_mockup_secs: [0.5], batch_sizes: [1]}\n"
+    )
+    return file
+
+
+def counted(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/count", timeout=10) as answer:
+        return int(json.load(answer)["requests"])
+
+
+LOAD = "{scenarios: [server], loads: [8], latency: 5.0, percentile: 50, workers: 2, most_requests: 20, seconds: 5, "
+LIMIT = "outside: {rate: 10, seconds: 12}}"
+
+
+def test_a_running_server_is_loaded_within_the_limit_that_was_set(tmp_path: Path) -> None:
+    with server(tmp_path, "model") as (port, _):
+        file = recipe(tmp_path, f"http://127.0.0.1:{port}/v1", LOAD + LIMIT)
+        done = program.run(file, "--logdir", tmp_path / "logs")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (result,) = program.results_in(tmp_path / "logs")["serving"]
+        (step,) = result["steps"]
+        counts = step["requests"]
+        assert 1 <= counts["ok"] <= counted(port) <= counts["sent"] <= 40, "no request beside those that are counted"
+        assert step["latency_s"]["median"] > 0.001
+        assert "times are those of a client" in done.stdout
+
+
+def test_answers_that_are_errors_are_counted_by_reason(tmp_path: Path) -> None:
+    with server(tmp_path, "closes") as (port, _):
+        file = recipe(tmp_path, f"http://127.0.0.1:{port}/v1", LOAD + LIMIT)
+        program.run(file, "--logdir", tmp_path / "logs")
+        (result,) = program.results_in(tmp_path / "logs")["serving"]
+        (step,) = result["steps"]
+        counts = step["requests"]
+        assert counts["errors"] >= 1
+        assert any("the server answered 503" in reason for reason in counts["reasons"])
+        assert counts["sent"] == counts["ok"] + counts["errors"] + counts["timeouts"] + counts["unfinished"]
+
+
+def test_a_server_that_goes_away_costs_its_requests_alone(tmp_path: Path) -> None:
+    with server(tmp_path, "echo") as (port, process):
+        file = recipe(tmp_path, f"http://127.0.0.1:{port}/v1", LOAD + LIMIT)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = program.run(file, "--logdir", tmp_path / "logs")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (result,) = program.results_in(tmp_path / "logs")["serving"]
+    assert result["status"] == "failed"
+    assert "ConnectError" in result["reason"]
+
+
+@pytest.mark.parametrize(
+    ("source", "serving", "said"),
+    [
+        ("http://127.0.0.1:9/v1", "{scenarios: [server]}", "set serving.outside: {rate: ..., seconds: ...}"),
+        ("http://127.0.0.1:9/v1", "{scenarios: [offline], " + LIMIT, "set scenarios: [server]"),
+        (
+            "http://127.0.0.1:9/v1",
+            "{scenarios: [server], loads: [99], " + LIMIT,
+            "99 is more than serving.outside.rate",
+        ),
+        ("ftp://127.0.0.1/v1", "{scenarios: [server], " + LIMIT, "expected the address of a server"),
+    ],
+)
+def test_load_without_a_limit_is_refused(source: str, serving: str, said: str, tmp_path: Path) -> None:
+    done = program.run(recipe(tmp_path, source, serving), "--logdir", tmp_path / "logs")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_worker_may_connect_to_that_port_alone(tmp_path: Path) -> None:
+    """In the sandbox of a worker: the port of the recipe answers, another one is refused by the kernel."""
+    script = tmp_path / "connect.py"
+    script.write_text(
+        "import socket, sys\n"
+        "from pathlib import Path\n"
+        "from profiler import sandbox\n"
+        "ports = []\n"
+        "for _ in range(2):\n"
+        "    made = socket.create_server(('127.0.0.1', 0)); ports.append(made)\n"
+        "allowed, other = (each.getsockname()[1] for each in ports)\n"
+        "folder = Path(sys.argv[1])\n"
+        "sandbox.restrict(sandbox.Places(folder, folder, folder), network=False, port=allowed)\n"
+        "socket.create_connection(('127.0.0.1', allowed), 5).close()\n"
+        "try:\n"
+        "    socket.create_connection(('127.0.0.1', other), 5)\n"
+        "except PermissionError:\n"
+        "    print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], cwd=program.ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "refused\n", done.stdout + done.stderr
