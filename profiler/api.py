@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import Comparison
 from profiler.errors import Interrupted, StorageError, UserError
 from profiler.results import LOGDIR
-from profiler.results.runs import check_logdir, open_run
+from profiler.results.runs import check_logdir, find_run, list_runs, open_run
 from profiler.results.store import read_results
 from profiler.results.types import CellResult, Results
 from profiler.units import place_text
@@ -29,9 +29,14 @@ if TYPE_CHECKING:
     import pandas
 
     from profiler.execution.ab import Question
-    from profiler.execution.run import Options
-    from profiler.execution.workers import Workers
+    from profiler.execution.display import Display
+    from profiler.execution.lanes import Lanes
+    from profiler.execution.run import Execution, Options
     from profiler.recipe.load import LoadedRecipe
+    from profiler.tuning.choice import Choice
+    from profiler.tuning.halving import Selection
+    from profiler.tuning.look import Search
+    from profiler.tuning.search import Tuning
 
 AB_SECONDS = 40.0  # for each cell: 3 % more work is found within it on a shared machine (benchmarks/README.md)
 
@@ -89,12 +94,12 @@ def profile_recipe(
     `overrides` sets dotted keys: {"measure.rounds": 5}. `trust` allows code that the recipe names. Cells that fail are
     in the results with their reason; what makes a run impossible raises an error of profiler.errors.
     """
-    from profiler.device import check_device_name
+    from profiler.device import check_device_names
     from profiler.execution.run import Options
     from profiler.recipe.load import load_recipe
     from profiler.shipped import recipe_path
 
-    check_device_name(device)
+    check_device_names(device)
     loaded = load_recipe(recipe_path(str(recipe)), overrides, trust)
     check_logdir(Path(logdir))
     options = Options(Path(logdir), device, threads, command=f"profile_recipe({str(recipe)!r})")
@@ -157,6 +162,57 @@ def ab(
     return AbRun(done.folder, done.results, compare_sides(done.results))
 
 
+@dataclass(frozen=True)
+class TunedRun:
+    """What `tune` found: its two runs, who left and why, the choice, and the recipe that was written."""
+
+    look: LoadedRun | None  # of the candidates; None where they were few enough to be finalists
+    final: LoadedRun | None  # None where nobody was left
+    selection: Selection
+    choice: Choice | None
+    recipe: Path | None
+
+
+def tune(
+    tuning: Tuning,
+    target: Path,
+    options: Options,
+    quiet: bool = True,
+    signals: bool = False,
+    resume: bool = False,
+) -> TunedRun:
+    """Look at all candidates, measure the finalists turn by turn, choose, and write the recipe to `target`.
+
+    `resume`: take up the runs of an interrupted call with the same settings.
+    """
+    from profiler.tuning.choice import choose
+    from profiler.tuning.keep import write_recipe_text
+    from profiler.tuning.look import Search
+
+    look, selection = None, tuning.all()
+    if tuning.needs_look:
+        search, loaded = Search(tuning.aim, tuning.candidates.computes), tuning.look()
+        where = find_run("latest", options.logdir, loaded.name) if resume else None
+        look = _measured(run_recipe(loaded, replace(options, resume=where), quiet, signals, search))
+        selection = search.selection(look.results)
+    if not selection.left:
+        return TunedRun(look, None, selection, None, None)
+    loaded = tuning.final(selection)
+    where = _begun(loaded, options.logdir, look) if resume else None
+    final = _measured(run_recipe(loaded, replace(options, resume=where), quiet, signals))
+    choice = choose(final.results, tuning.aim)
+    if choice.pick is None:
+        return TunedRun(look, final, selection, choice, None)
+    write_recipe_text(tuning.kept(choice, final.results, target), target, tuning.loaded.trust)
+    return TunedRun(look, final, selection, choice, target)
+
+
+def _begun(loaded: LoadedRecipe, logdir: Path, look: LoadedRun | None) -> Path | None:
+    """The finalists' run that was made after this look, if one was begun."""
+    runs = list_runs(logdir, loaded.name)
+    return runs[-1] if runs and (look is None or runs[-1].name > look.id) else None
+
+
 def compare(
     *runs: LoadedRun | Results | str | Path,
     variants: tuple[str, str] | None = None,
@@ -189,25 +245,28 @@ class Outcome:
 
 
 def run_recipe(
-    loaded: LoadedRecipe, options: Options, quiet: bool, signals: bool = False, question: Question | None = None
+    loaded: LoadedRecipe,
+    options: Options,
+    quiet: bool,
+    signals: bool = False,
+    question: Question | Search | None = None,
 ) -> Outcome:
     """Measure, then write recipe and views: the one road of the command line and of Python.
 
-    `signals`: Ctrl-C and SIGTERM end the run in order, as a program wants. `question`: what is asked of A and B.
+    `signals`: Ctrl-C and SIGTERM end the run in order, as a program wants. `question`: what is asked of A and B, or of
+    candidates.
     """
     from rich.console import Console
 
-    from profiler.execution.ab import AbExecution
-    from profiler.execution.run import Execution
     from profiler.report.progress import make_display
     from profiler.report.write import write_views
 
     display = make_display(quiet, Console(stderr=True))
     try:
-        execution = AbExecution(loaded, options, display, question) if question else Execution(loaded, options, display)
+        execution = _execution(loaded, options, display, question)
         interrupted = False
         try:
-            with _stopping(execution.workers) if signals else contextlib.nullcontext():
+            with _stopping(execution.lanes) if signals else contextlib.nullcontext():
                 results = execution.execute()
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
@@ -224,6 +283,20 @@ def run_recipe(
     return Outcome(execution.folder, results, interrupted, problem)
 
 
+def _execution(
+    loaded: LoadedRecipe, options: Options, display: Display, question: Question | Search | None
+) -> Execution:
+    from profiler.execution.ab import AbExecution, Question
+    from profiler.execution.run import Execution
+    from profiler.execution.tune import TuneExecution
+
+    if question is None:
+        return Execution(loaded, options, display)
+    if isinstance(question, Question):
+        return AbExecution(loaded, options, display, question)
+    return TuneExecution(loaded, options, display, question)
+
+
 def _look_at_gpu(results: Results, folder: Path) -> None:
     """What the traces tell of the GPU stands in the results too."""
     if (results.environment.device or "cpu") == "cpu":
@@ -238,14 +311,14 @@ def _look_at_gpu(results: Results, folder: Path) -> None:
 
 
 @contextmanager
-def _stopping(workers: Workers) -> Iterator[None]:
+def _stopping(lanes: Lanes) -> Iterator[None]:
     """First Ctrl-C (SIGTERM, a closed terminal): end in order. Second: end at once, leaving no worker behind."""
     seen = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen:
-            workers.kill_now()
+            lanes.kill_now()
             os._exit(130)
         seen = True
         raise KeyboardInterrupt

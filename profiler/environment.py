@@ -206,9 +206,11 @@ def nvidia_smi(query: str) -> list[list[str]]:
     return [[part.strip() for part in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
 
 
+@functools.cache
 def read_packages() -> dict[str, str]:
-    """Every installed distribution with its version."""
-    found = {found.metadata["Name"]: found.version for found in importlib.metadata.distributions()}
+    """Every installed distribution with its version. Read once: a process goes on with what it has imported."""
+    about = [found.metadata for found in importlib.metadata.distributions()]
+    found = {each["Name"]: each["Version"] for each in about}
     return {name: found[name] for name in sorted(filter(None, found), key=str.lower)}
 
 

@@ -40,6 +40,11 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
     ),
     "stolen": lambda cpus: f"the hypervisor took up to {cpus:.2f} CPUs away (steal).",
     "throttled": lambda count: "the processor was throttled, by heat or by a CPU limit of the container.",
+    "gpu_held_back": lambda share: (
+        f"the GPU's clock was lowered by heat or its power limit in up to {share:.0%} of a round."
+    ),
+    "gpu_used": lambda share: f"another process used the GPU, up to {share:.0%} of the time.",
+    "gpu_others": lambda count: f"other processes ({count:.0f}) had the GPU open.",
     "thread_latency": lambda seconds: (
         f"inter-thread latency varied between rounds (up to {seconds * 1e6:.1f} µs): vCPUs were probably moved; "
         "--threads 1 does not depend on it."
@@ -104,6 +109,17 @@ def reference_drift(change: float) -> str:
 
 def gpu_shared(count: int) -> str:
     return f"Other processes use the GPU ({count}): figures will be unstable."
+
+
+def several_devices(names: list[str]) -> str:
+    return (
+        f"Cells are measured at the same time on {len(names)} equal devices ({', '.join(names)}), all rounds of a cell "
+        "on the same one. They share the machine's CPUs and memory: for the steadiest figures use one."
+    )
+
+
+def gpu_unwatched(why: str) -> str:
+    return f"Whether heat, power or other processes disturb the GPU cannot be seen: {why}."
 
 
 def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:

@@ -15,7 +15,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.measure.passes import PASSES
 from profiler.measure.passes.memory import MEMORY
 from profiler.measure.passes.memory import PEAK as PEAK
-from profiler.measure.passes.time import DEVICE_RTF
+from profiler.measure.passes.time import CPU_RTF, DEVICE_RTF
 from profiler.measure.passes.time import LATENCY as LATENCY
 from profiler.measure.passes.time import RTF as RTF
 from profiler.measure.passes.time import RTFX as RTFX
@@ -29,6 +29,10 @@ def accuracy_of(results: Results, variant: str) -> Accuracy | None:
 
 def _model(part: str) -> Callable[[Results, str], Any]:
     return lambda results, variant: follow(results.model(variant), part, "total")
+
+
+def _engine(part: str) -> Callable[[Results, str], Any]:
+    return lambda results, variant: follow(results.model(variant), "conversion", "runtime", part)
 
 
 def _rate(part: str) -> Callable[[Results, str], Any]:
@@ -51,22 +55,40 @@ DATASET_RTF = Metric("dataset_rtf", "RTF over the data set", "RTF", "", "", None
 _batch = _dataset("latency_s", "median")
 BATCH = Metric("batch", "Median batch of the data set", "median batch", "s", "", None, _batch, detail=True)
 
+EXPORT = Metric("export", "Time of the export", "export", "s", "export_s", None, _engine("export_s"), detail=True)
+EXPORT_PEAK = Metric(
+    *("export_memory", "Peak memory of the export", "peak of export", "bytes", "export_peak_bytes"),
+    of_variant=_engine("export_peak_bytes"),
+    detail=True,
+)
+FILE = Metric(
+    *("engine_file", "Size of the engine's files", "files", "bytes", "engine_file_bytes"),
+    of_variant=_engine("file_bytes"),
+    detail=True,
+)
+LOAD = Metric(
+    "engine_load", "Loading the engine", "loading", "s", "engine_load_s", None, _engine("load_s"), detail=True
+)
+
 METRICS = {
     metric.key: metric
     for metric in (
         *(metric for each in PASSES.values() for metric in each.metrics),
         *(SIZE, PARAMETERS, WER, CER, DATASET_RTF, BATCH),
+        *(EXPORT, EXPORT_PEAK, FILE, LOAD),
     )
 }
 # What has a table of its own, seconds by batch sizes, in reading order. ALWAYS: also where every cell failed.
-GRIDS = (RTF, DEVICE_RTF, LATENCY, *(metric for metric in MEMORY if not metric.detail))
+GRIDS = (RTF, CPU_RTF, DEVICE_RTF, LATENCY, *(metric for metric in MEMORY if not metric.detail))
 ALWAYS = (RTF, LATENCY, PEAK)
 
 
 def grids_of(cells: Iterable[CellResult]) -> list[Metric]:
     """Those that some cell has a figure for."""
     found = list(cells)
-    return [metric for metric in GRIDS if metric in ALWAYS or any(metric.in_cell(cell) is not None for cell in found)]
+    # One's own code that says no length of audio has no RTF to be absent.
+    always = (LATENCY,) if found and not any(cell.seconds for cell in found) else ALWAYS
+    return [metric for metric in GRIDS if metric in always or any(metric.in_cell(cell) is not None for cell in found)]
 
 
 def find_metric(key: str) -> Metric:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from profiler.device import Device
-from profiler.errors import whole_line
+from profiler.errors import ProfilerError, whole_line
 
 if TYPE_CHECKING:
     from profiler.models.model import Model
@@ -34,6 +34,8 @@ def explain(error: Exception) -> str:
     """One line for a cell's place in the table."""
     text = str(error).strip()
     first = whole_line(text)
+    if isinstance(error, ProfilerError):  # a sentence of ours
+        return first
     if "can't allocate memory" in text or "out of memory" in text.lower():
         return f"out of memory: {first}"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

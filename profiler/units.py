@@ -92,7 +92,12 @@ def many(count: object, thing: str) -> str:
 
 def place_text(seconds: float, batch_size: int) -> str:
     """A cell of the grid, as tables name it."""
-    return f"{seconds:g} s x {batch_size}"
+    return f"{length_text(seconds)} x {batch_size}" if seconds or batch_size > 1 else length_text(seconds)
+
+
+def length_text(seconds: float) -> str:
+    """A row of the grid; one's own code may say no length of audio."""
+    return f"{seconds:g} s" if seconds else "call"
 
 
 def clock_text(seconds: float) -> str:

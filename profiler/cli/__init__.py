@@ -37,6 +37,7 @@ GROUPS = {
         "compare": "say which cells of a run are faster or slower than in another one",
         "history": "show a figure of a recipe over its runs, with level shifts marked",
         "machines": "show runs of one recipe on several machines or thread counts side by side",
+        "tune": "find engine, precision, threads and batch size within limits",
         "tradeoff": "put error rates beside speed, memory and size, over runs",
     },
     "the machine": {

@@ -1,4 +1,4 @@
-"""Write a recipe for a model: a hub id, a folder, a TorchScript file, a bundle of torchaudio, or the name of a class.
+"""Write a recipe for a model: a hub id, a folder, a file (TorchScript, ONNX and others), a torchaudio bundle, a class.
 
 Its library and interface are found by looking at names and files; nothing of the model is run or imported.
 """
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     if written.found.others:
         print(f"It could also be {', '.join(written.found.others)}: change `type` in the file.")
     if written.needs_trust:
-        print("The class is imported when it runs, which runs its code: hence --trust.")
+        print("Code that comes with the model is run: hence --trust.")
     print(f"Run it: python profile.py {written.path}{' --trust' if written.needs_trust else ''}")
     return 0

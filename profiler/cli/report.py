@@ -107,7 +107,7 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
     short = show_run(results, output or folder, arguments.full, where, arguments.memory)
     if not results.run.is_finished:
         print(f"This run is not complete ({results.run.status}); the tables show what was measured.", file=sys.stderr)
-    if not any(cell.rtf is not None for cell in results.cells):
+    if not any(cell.latency_s is not None or cell.breakdown for cell in results.cells):
         print("This run has no cell with a figure; the tables say what is known.", file=sys.stderr)
     if output is None:
         return True

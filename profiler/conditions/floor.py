@@ -126,6 +126,15 @@ def machine_key(environment: Mapping[str, Any]) -> str:
     return " | ".join(str(environment.get(name)) for name in ("host", "cpu", "cores"))
 
 
+def this_machine() -> str:
+    """The key of this machine as the name of a folder: its name, and what tells it from others of that name."""
+    import hashlib
+
+    about = _this_machine()
+    host = "".join(letter if letter.isalnum() else "-" for letter in str(about["host"]))
+    return f"{host}-{hashlib.sha256(machine_key(about).encode()).hexdigest()[:8]}"
+
+
 def state_file() -> Path:
     """Where floors are kept: the user's state folder, or the folder that SPEECH_PROFILER_STATE names."""
     from platformdirs import user_state_path

@@ -23,7 +23,8 @@ from profiler.measure.afford import Allowance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
-from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+from profiler.results.types import CellInput, Conversion, DeviceFacts, Parameters, Reference, Size, TrainingSetup
+from profiler.runtimes.part import EngineRequest
 from profiler.sandbox import Places
 
 CHUNK = 1 << 16
@@ -96,6 +97,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     labels: Labels = {}
     training: Training | None = None
     turns: bool = False
+    engine: EngineRequest | None = None  # where the variant has another engine than torch
     sandbox: Places | None = None  # where the worker may write; None: anywhere
 
 
@@ -135,6 +137,8 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     training: TrainingSetup | None
     versions: dict[str, str]
     flags: dict[str, str]
+    device: DeviceFacts | None
+    copy_to_device: Literal["included", "excluded"] | None
     notes: list[str]
 
 

@@ -44,9 +44,9 @@ class DatasetPasses:
         for name, state in self.states.items():
             state.recover(self.scoring.texts[name])
 
-    def lacks(self, number: int) -> bool:
-        """Whether a batch of any variant has no figure in a round yet."""
-        return any(state.to_do(number) for state in self.states.values())
+    def lacks(self, number: int, variants: list[str]) -> bool:
+        """Whether a batch of any of these has no figure in a round yet."""
+        return any(self.states[variant].to_do(number) for variant in variants)
 
     @property
     def has_failures(self) -> bool:

@@ -116,7 +116,7 @@ class Worker:
         if request.training is None:
             find_parts(self.model, request.labels)  # a label that matches nothing is a mistake of the recipe
             parameters, size = count_parameters(self.model), size_bytes(self.model)
-        conversion = convert_loaded(self.model, request.variant, self.speech)
+        conversion = convert_loaded(self.model, request.variant, self.speech, request.engine)
         if request.training is not None:
             self.step = begin_training(self.model, request.training, device)
             find_parts(self.model, request.labels)
@@ -145,6 +145,8 @@ class Worker:
             training=describe(self.step) if self.step else None,
             versions=versions(),
             flags=device.flags(),
+            device=device.facts(),
+            copy_to_device=request.model.copy_to_device if device.kind != "cpu" else None,
             notes=self.model.notes,
         )
 
@@ -181,6 +183,8 @@ class Worker:
     def _do_passes(self, job: channel.CellJob, model: Model, speech: Speech) -> None:
         """With a training step the passes call that, in place of the model."""
         step, device = self.step, Device(job.device)
+        if model.graph is not None:
+            model.graph.forget()  # before memory is measured anew
         device.start_clean()
         batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
         work = Work(
@@ -201,6 +205,8 @@ class Worker:
             allowance=job.allowance,
             call_s=job.call_s,
         )
+        if model.graph is not None:
+            model.graph.prepare(work.inputs)
         given = CellInput(
             seconds_of_audio=statistics.fmean(batch.seconds_of_audio for batch in batches),
             share_of_padding=statistics.fmean(batch.share_of_padding for batch in batches),

@@ -28,11 +28,14 @@ from profiler.environment import available_memory, worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution import channel
 from profiler.execution.cell import typed
+from profiler.models import registry
 from profiler.models.model import ModelRequest, model_request
+from profiler.plan import make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
 from profiler.results.runs import make_folder
 from profiler.results.types import Reference
+from profiler.runtimes.part import EngineRequest
 from profiler.temporary import TemporaryFolder
 
 OnEvent = Callable[[channel.Event], None]
@@ -310,6 +313,10 @@ class Workers:
         self._used = False  # whether a process has done a job in itself
 
     @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in list(self._workers.values())]
+
+    @property
     def can_fork(self) -> bool:
         return self.device.can_fork and sys.platform == "linux"
 
@@ -338,6 +345,7 @@ class Workers:
                 labels=recipe.trace.labels,
                 training=recipe.training if recipe.mode == "training" else None,
                 turns=self.together,
+                engine=self._engine(variant, worker.places),
                 sandbox=worker.places,
             )
             model = worker.load(request, LOADING_SECONDS)
@@ -362,6 +370,23 @@ class Workers:
         request = model_request(self.loaded.by_variant[variant], base, self.device.name, self.loaded.trust)
         return (
             request if code is None else replace(request, base=self.loaded.resolve_path(code, variant), base_first=True)
+        )
+
+    def _engine(self, name: str, places: sandbox.Places | None) -> EngineRequest | None:
+        """What is to be exported. Files of untrusted workers lie apart: a trusted one would run what is in them."""
+        if self._settings(name).runtime == "torch":
+            return None
+        recipe = self.loaded.by_variant[name]
+        grid, data = recipe.profiling_dimensions, recipe.dataset
+        batches = registry.takes_batches(self._request(name).type)
+        several = data is not None and (data.batch_size != 1 or bool(data.batch_seconds or data.batch_frames))
+        return EngineRequest(
+            threads=self.threads[name],
+            cells=[(cell.seconds, cell.batch_size) for cell in make_plan(recipe).to_measure if cell.variant == name],
+            padding=grid.padding,
+            batches=batches,
+            padded=batches and (grid.padding > 0 or several),
+            cache=(places.cache if places else user_cache_path("speech-profiler", appauthor=False)) / "engines",
         )
 
     def _python(self, variant: str) -> str:
@@ -444,6 +469,10 @@ class Workers:
         if worker is not None:
             with contextlib.suppress(OSError):
                 worker.close()
+
+    def let_go(self, variant: str) -> None:
+        """End the worker of a variant that is not needed any more."""
+        self._discard(variant)
 
     def close(self) -> None:
         """End all workers and what they started."""

@@ -32,6 +32,8 @@ WITHOUT_SIZE = ("weights", "tokens_per_second", "prompt", "new_tokens")
 
 def count_parameters(model: Model) -> Parameters:
     """In total and by component; what is shared counts in the first component that has it."""
+    if model.file_bytes is not None:  # they are the engine's, which does not tell how many there are
+        return Parameters()
     seen: set[int] = set()
     components: dict[str, int] = {}
     details: dict[str, ComponentCounts] = {}
@@ -72,6 +74,8 @@ def size_bytes(model: Model) -> Size:
 
     A packed int8 layer counts as it is saved: int8 weights, scales, zero points, bias.
     """
+    if model.file_bytes is not None:
+        return Size(total=model.file_bytes, components={"file": model.file_bytes})
     seen: set[int] = set()
     components = {name: _module_bytes(part, seen) for name, part in model.components.items()}
     components[REST] = _module_bytes(model.module, seen)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.device import Device
 from profiler.results.metric import HIGHER, detail, of
-from profiler.results.types import PHASES, Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
+from profiler.results.types import LOOP_PHASES, PHASES, Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
 
 if TYPE_CHECKING:
     from profiler.measure.passes.memory import Calls
@@ -27,7 +27,7 @@ SPAN = "phase: "  # before the name of a phase, in a trace
 PhaseBytes = dict[str, dict[str, int | None]]  # phase -> what is measured -> bytes
 _training = partial(of, "training")
 TRAINING = (
-    *(detail(p, p, "s", f"{p}_median_s", _training("phases", p, "median_s")) for p in PHASES),
+    *(detail(p, p, "s", f"{p}_median_s", _training("phases", p, "median_s")) for p in (*PHASES, *LOOP_PHASES)),
     detail("frames", "frames per s", "", "frames_per_s", _training("frames_per_second"), **HIGHER),
 )
 NO_CLOCK = "this device does not tell when a phase ends without waiting for it"
@@ -55,7 +55,7 @@ class TrainingSteps:
         columns = [result.phases[name].samples for name in PHASES] if result.phases else []
         return cls(
             phases=[list(call) for call in zip(*columns, strict=True)] if columns else None,
-            losses=[result.loss.first, result.loss.last],
+            losses=[result.loss.first, result.loss.last] if result.loss else [],
             frame_rate=result.frames_per_second_of_audio,
             tokens=result.tokens,
             state_bytes=result.state_bytes,
@@ -161,9 +161,9 @@ def phase_spans(step: TrainingStep | None) -> AbstractContextManager[None]:
 # -- in the parent
 
 
-def phases_of(calls: list[list[float]]) -> dict[str, Phase]:
+def phases_of(calls: list[list[float]], names: tuple[str, ...] = PHASES) -> dict[str, Phase]:
     """Each phase over all calls; shares are of the mean step, so that they add up to 1."""
-    columns = dict(zip(PHASES, zip(*calls, strict=True), strict=True))
+    columns = dict(zip(names, zip(*calls, strict=True), strict=True))
     whole = sum(statistics.fmean(column) for column in columns.values())
     return {
         name: Phase(

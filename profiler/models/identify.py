@@ -41,8 +41,13 @@ FILES = (
 NAMED = {"silero_vad": "SileroVAD", "log-mel": "LogMel"}
 DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 TORCH_FILES = (".pt", ".pth", ".ts", ".jit", ".ckpt", ".bin", ".tar")
+EXPORTED = {
+    ".onnx": ("ONNX", "it is an ONNX file"),
+    ".xml": ("OpenVINO", "it is OpenVINO's description of a network, with its weights beside"),
+    ".pte": ("ExecuTorch", "it is a program of ExecuTorch"),
+    ".pt2": ("AOTInductor", "it is a package that AOTInductor compiled"),
+}
 OTHER_FILES = {
-    ".onnx": "an ONNX model, which no interface here runs",
     ".nemo": "a NeMo model, which no interface here runs; NeMo can export its encoder to TorchScript",
     ".safetensors": "weights alone: name the folder that holds them together with their config.json",
     ".pb": "a TensorFlow model, which no interface here runs",
@@ -104,7 +109,7 @@ def could_be_model(given: str) -> bool:
     if path.is_dir():
         return any((path / name).is_file() for name in FILES)
     if path.exists():
-        return path.suffix in (*TORCH_FILES, *OTHER_FILES)
+        return path.suffix in (*TORCH_FILES, *EXPORTED, *OTHER_FILES)
     first, slash, _ = given.partition("/")
     hub_id = bool(slash) and bool(HUB_ID.match(given)) and not Path(first).exists()
     return given in NAMED or given.removeprefix(PREFIX) in CLASS_OF or is_class(given, here) or hub_id
@@ -155,6 +160,8 @@ def _speechbrain(source: str, file: Path) -> Identified:
 def _file(source: str, file: Path) -> Identified:
     if file.suffix in OTHER_FILES:
         raise ModelError(f"{source} is {OTHER_FILES[file.suffix]}")
+    if file.suffix in EXPORTED:
+        return _exported(source, file)
     if zipfile.is_zipfile(file):
         try:
             names = zipfile.ZipFile(file).namelist()
@@ -172,6 +179,29 @@ def _file(source: str, file: Path) -> Identified:
         f"{source} is no TorchScript file, and nothing else by which its model could be told; name a folder, a hub id "
         "or a class"
     )
+
+
+def _exported(source: str, file: Path) -> Identified:
+    """A file of an engine, by its name and its first bytes; what .pt2 holds is told by the names in it."""
+    if file.suffix == ".pt2" and not _holds(file, "/data/aotinductor/"):
+        raise ModelError(
+            f"{source} is an exported program, or something else than a compiled package: compile it with "
+            "torch._inductor.aoti_compile_and_package"
+        )
+    with file.open("rb") as content:
+        begin = content.read(4096)
+    if file.suffix == ".xml" and b"<net " not in begin:
+        raise ModelError(f"{source} is XML, but no network of OpenVINO, which begins with <net")
+    if file.suffix == ".pte" and begin[4:6] != b"ET":
+        raise ModelError(f"{source} is no program of ExecuTorch, whose files have ET in their first bytes")
+    return Identified(source, *EXPORTED[file.suffix])
+
+
+def _holds(file: Path, part: str) -> bool:
+    try:
+        return any(part in name for name in zipfile.ZipFile(file).namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
 
 
 def _hub_folder(source: str) -> Path:

@@ -25,6 +25,7 @@ LIBRARIES = (
     "espnet.adapter",
     "own.module",
     "own.torchscript",
+    "own.exported",
     "torchaudio.adapter",
     "silero",
     "s3prl.adapter",
@@ -39,14 +40,15 @@ class Needs:
 
     modules: tuple[str, ...]  # names that can be imported once it is there
     install: str
+    title: str = ""  # what is to be installed; empty: the adapter's library
 
 
 class Adapter(Protocol):
     """What a file for a library offers.
 
-    Also NEEDS, where it is not installed with the profiler; ONE_AT_A_TIME, where some of its interfaces take no
-    batches; TRAINS, where some can be trained: the losses of each, the usual one first; EVALUATES, where overrides may
-    hold tags such as `!new:`.
+    Also NEEDS, where it is not installed with the profiler, for all or for each interface; ONE_AT_A_TIME, where some of
+    its interfaces take no batches; TRAINS, where some can be trained: the losses of each, the usual one first;
+    EVALUATES, where overrides may hold tags such as `!new:`.
     """
 
     LIBRARY: str
@@ -79,12 +81,13 @@ def adapter_for(kind: str) -> Adapter:
 def check_type(kind: str) -> None:
     """Raise ModelError unless some library has this interface, and what it needs is installed."""
     adapter = adapter_for(kind)
-    needs: Needs | None = getattr(adapter, "NEEDS", None)
+    found: Needs | dict[str, Needs] | None = getattr(adapter, "NEEDS", None)
+    needs = found.get(kind) if isinstance(found, dict) else found
     missing = [name for name in needs.modules if not is_there(name)] if needs else []
     if needs and missing:
         raise ModelError(
-            f"the interface {kind} needs {adapter.LIBRARY}, which is not installed (no module {', '.join(missing)}). "
-            f"Install it: {needs.install}"
+            f"the interface {kind} needs {needs.title or adapter.LIBRARY}, which is not installed (no module "
+            f"{', '.join(missing)}). Install it: {needs.install}"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
 from profiler.hyperyaml.outline import Key
 from profiler.models import registry
 from profiler.recipe.schema import Recipe
+from profiler.runtimes import ENGINES, check_installed
 from profiler.user_path import user_path
 
 MOST_SHOWN = 200  # mistakes that are worth a sentence
@@ -148,6 +150,7 @@ def check_inputs(values: dict[str, object], base: Path, read_audio: bool, trust:
     """The keys whose target is not there or not usable, with a sentence each."""
     model, grid = _section(values, "pretrained_model"), _section(values, "profiling_dimensions")
     wrong = list(_check_model(model, grid, values, base, trust)) + list(_check_dataset(values, model, base))
+    wrong += _check_engines(values)
     report, audio = _section(values, "measure").get("powertop"), grid.get("example_audio")
     if isinstance(report, str):  # whether it is there is said when it is read; a device or pipe would never end
         wrong += _caught(("measure", "powertop"), lambda: _require(report, base, _may_be_read, "file"))
@@ -231,10 +234,20 @@ def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:
         yield ("training", "transducer_library"), sentence
     for number, variant in enumerate(variants if isinstance(variants, list) else ()):
         given = variant if isinstance(variant, dict) else {}
-        for name in ("quantize", "compile", "precision"):
-            if given.get(name) not in (None, False, "float32"):
+        for name in ("quantize", "compile", "cuda_graph", "precision", "runtime"):
+            if given.get(name) not in (None, False, "float32", "torch"):
                 advice = "; set training.precision: bfloat16" if name == "precision" else ""
                 yield ("variants", number, name), f"is for inference and does not go with training{advice}"
+
+
+def _check_engines(values: dict[str, object]) -> Iterator[Wrong]:
+    """Is the engine of each variant installed? Of another interpreter that is told when it loads the model."""
+    variants = values.get("variants")
+    for number, variant in enumerate(variants if isinstance(variants, list) else ()):
+        given = variant if isinstance(variant, dict) else {}
+        name = given.get("runtime")
+        if isinstance(name, str) and name in ENGINES and given.get("python") is None:
+            yield from _caught(("variants", number, "runtime"), partial(check_installed, name))
 
 
 def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:

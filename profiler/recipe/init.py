@@ -39,6 +39,7 @@ OPTIONAL = {
     "  # checkpoint: weights.pt            # its state dict; without it the weights that its constructor makes\n"
     + INPUT,
     "TorchScript": INPUT,
+    "AOTInductor": INPUT,
     "AutoModelForMultimodalLM": "  # prompt: What is said?             # without it, for a transcript\n"
     "  # new_tokens: 64                    # at most\n",
     "AutoModelForSpeechSeq2Seq": "  # overrides: {num_beams: 1}          # arguments of generate; Whisper: language\n",
@@ -61,7 +62,7 @@ def describe(model: str, target: Path | None = None) -> Written:
     path = target or Path()
     if path.is_dir():
         path = path / f"{_name(model)}.yaml"
-    trust = found.type == "Module" and not is_allowed(found.source)
+    trust = found.type == "AOTInductor" or (found.type == "Module" and not is_allowed(found.source))
     adapter = adapter_for(found.type)
     others = f"; it could also be {', '.join(found.others)}" if found.others else ""
     local = user_path(model)

@@ -55,7 +55,7 @@ class PretrainedModel(Section):
     )
     input: Literal["waveform", "waveform_and_lengths", "features", "features_and_lengths"] = Field(
         "waveform",
-        description="for a class or a TorchScript file: what its forward takes, [batch, samples] or log-mel "
+        description="for a class or a file: what its forward takes, [batch, samples] or log-mel "
         "[batch, frames, mels], alone or with lengths [batch]",
     )
     lengths: Literal["fractions", "counts"] = Field(
@@ -63,7 +63,7 @@ class PretrainedModel(Section):
     )
     mels: PositiveCount = Field(80, description="log-mel features of a frame, where the input is features")
     sample_rate: PositiveCount | None = Field(
-        None, description="of a class or a TorchScript file; null: its attribute sample_rate, else 16000"
+        None, description="of a class or a file; null: its attribute sample_rate, else 16000"
     )
     checkpoint: str | None = Field(
         None, description="for a class: file with its state dict; null: the weights that its constructor makes"
@@ -150,6 +150,11 @@ class Measure(Section):
         None, description="a memory size, such as 8 GB, for which to say the longest audio and the largest batch"
     )
     seed: int = Field(0, ge=0, description="order of cells, pieces of audio, random weights")
+    copy_to_device: Literal["included", "excluded"] = Field(
+        "included",
+        description="whether the timed region of a run on a GPU begins with the waveforms in the machine's memory, or "
+        "after they have been copied to the device; on a CPU there is no copy",
+    )
     operations: bool = Field(True, description="count multiply-accumulates of each cell, in one call more")
     energy: bool = Field(True, description="measure energy where the machine has a sensor, in a pass of its own")
     watts: PositiveSeconds | None = Field(
@@ -224,6 +229,10 @@ class Variant(Section):
     """One way to run the model."""
 
     name: Name = Field(description="letters, digits and . _ + -; a folder of the run is named so")
+    runtime: Literal["torch", "onnxruntime", "openvino", "aot_inductor", "executorch"] = Field(
+        "torch",
+        description="the engine that runs the model's largest modules, exported for it; all else stays in torch",
+    )
     quantize: Literal["dynamic", "static", "weight_only"] | None = Field(
         None,
         description="int8 weights; dynamic: activations too, scaled call by call; static: scaled once, by the sample "
@@ -237,6 +246,11 @@ class Variant(Section):
     )
     precision: Literal["float32", "bfloat16", "float16"] | None = Field(None, description="of weights and activations")
     compile: bool = Field(False, description="true: torch.compile on the parts of the model that are called")
+    cuda_graph: bool = Field(
+        False,
+        description="true: each cell's call is recorded as a graph of the device and replayed, one launch for all "
+        "kernels; for models that give numbers, on CUDA, ROCm or XPU",
+    )
     attention: Literal["sdpa", "math", "eager"] | None = Field(
         None,
         description="sdpa: torch's fused kernels; math: the same function without them; "
@@ -255,9 +269,33 @@ class Variant(Section):
     )
     set: Settings = Field(default_factory=dict, description="dotted keys of the recipe to change")
 
+    def _check_engine(self) -> None:
+        set_here: dict[str, Any] = {
+            "compile": self.compile,
+            "attention": self.attention,
+            "memory_format": self.memory_format,
+        }
+        set_here |= {"engine": self.engine, "layers": self.layers if self.layers != "linear" else None}
+        for name, value in set_here.items():
+            if value:
+                raise ValueError(f"{name} is for torch and does not go with runtime: {self.runtime}")
+        if self.quantize is not None and (self.runtime, self.quantize) != ("onnxruntime", "dynamic"):
+            raise ValueError(
+                f"quantize: {self.quantize} does not go with runtime: {self.runtime}; of the engines, onnxruntime has "
+                "quantize: dynamic"
+            )
+        lower = self.precision not in (None, "float32")
+        if lower and (self.runtime, self.precision) != ("openvino", "bfloat16"):
+            raise ValueError(
+                f"precision: {self.precision} does not go with runtime: {self.runtime}; of the engines, openvino has "
+                "precision: bfloat16"
+            )
+
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:
         recurrent = self.layers == "linear_and_recurrent"
+        if self.runtime != "torch":
+            self._check_engine()
         if self.quantize is not None and self.precision in ("bfloat16", "float16"):
             raise ValueError(
                 f"quantize starts from float32 weights and does not go with precision: {self.precision}; "

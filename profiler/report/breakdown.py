@@ -42,6 +42,11 @@ UNDER_PROFILER = (
     "Memory: what an operator allocates in a call, all its calls together."
 )
 
+IN_RECORDING = (
+    "Labels were timed in the recording, which makes small operators slower than they are: trust the shares more than "
+    "the times."
+)
+
 
 @dataclass(frozen=True)
 class BreakdownQuery:
@@ -179,7 +184,10 @@ def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[st
     calls = f"Of {cell.place}"
     if by == "operator":
         return [f"{calls}: mean of {many(found.profiled_calls, 'call')} under the profiler. {UNDER_PROFILER}"]
-    overhead = found.overhead
+    overhead, notes = found.overhead, [f"- {note}" for note in found.notes]
+    if overhead is None:
+        steps = many(found.profiled_calls, "step")
+        return [f"{calls}: mean of {steps} under the profiler. {IN_RECORDING}", COLUMNS, *notes]
     cost = f"{overhead.module_calls:g} calls of modules, {significant(overhead.hook_s * 1e6, 2)} µs each"
     if overhead.backward_steps is not None:
         each = significant((overhead.backward_hook_s or 0.0) * 1e6, 2)
@@ -194,7 +202,7 @@ def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[st
         + (f" {BACKWARD}" if overhead.backward_steps is not None else "")
         + (f" {FOLDED}" if by == "module" and not (asked and asked.unfolded) else ""),
     ]
-    return remarks + [f"- {note}" for note in found.notes]
+    return remarks + notes
 
 
 def _percent(value: float) -> str:

@@ -29,7 +29,7 @@ from profiler.report.terminal import RED, paragraph, show
 from profiler.report.variants import ratios
 from profiler.results.metric import Metric, unstable_mark
 from profiler.results.types import CellResult, Results
-from profiler.units import many, place_text, significant
+from profiler.units import length_text, many, place_text, significant
 
 MOST_LINES = 25
 GRID_AT_LEAST = 8  # lines
@@ -259,7 +259,7 @@ def _rtf_alone(cells: CellColumn) -> list[Text]:
 
 def _joined(cell: CellResult | None, between: str, number: int = 0, latency: int = 0, mark: int = 0) -> Text:
     """With the widths of what stands in the column; without them the text goes to the right as a whole."""
-    if cell is None or RTF.in_cell(cell) is None:
+    if cell is None or LATENCY.in_cell(cell) is None:
         return _rtf(cell)
     took, unstable = _latency(cell)
     text = Text(f"{_number(cell):>{number}}", _speed(cell), justify="left" if number else "right")
@@ -289,7 +289,7 @@ def _by_place(results: Results, form: Form) -> _Grid:
     by_place = {(cell.seconds, cell.batch_size): cell for cell in results.cells}
     batches, lengths = (sorted({place[side] for place in results.places}) for side in (1, 0))
     columns = [form([by_place.get((seconds, int(batch))) for seconds in lengths]) for batch in batches]
-    rows = [(f"{seconds:g} s", list(texts)) for seconds, *texts in zip(lengths, *columns, strict=True)]
+    rows = [(length_text(seconds), list(texts)) for seconds, *texts in zip(lengths, *columns, strict=True)]
     return _Grid("audio \\ batch", [f"{batch:g}" for batch in batches], rows)
 
 

@@ -17,7 +17,7 @@ from profiler.metrics import GRIDS
 from profiler.report.table import Table
 from profiler.results.metric import Metric
 from profiler.results.types import CellResult, Results
-from profiler.units import bytes_text, significant
+from profiler.units import bytes_text, length_text, significant
 
 KNOWN = {metric.key: metric for metric in GRIDS}
 SHOWN = ("rtf", "latency", "memory")
@@ -94,7 +94,7 @@ def _side_by_side(title: str, groups: dict[str, Results], variant: str, metric: 
         sizes += [f"**{batch}**" for batch in columns]
     rows = [sizes]
     for seconds in lengths:
-        row = [f"{seconds:g} s"]
+        row = [length_text(seconds)]
         for machine, columns in batches.items():
             found: list[Any] = [places[machine].get((seconds, batch)) for batch in columns]
             row += [metric.cell_number(cell) if cell is not None else "" for cell in found]

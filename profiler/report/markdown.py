@@ -14,6 +14,8 @@ from profiler.units import many
 
 FILE = "tables.md"
 
+RTF_IS = "RTF = wall seconds / (batch size x seconds of audio)."
+
 
 def render(results: Results, memory: str | int | None = None) -> str:
     """All tables with what a reader must know beside them."""
@@ -33,8 +35,8 @@ def how_measured(results: Results) -> str:
     measured = next((cell for cell in results.cells if cell.timed_region), None)
     if measured is not None:
         lines.append(
-            f"Timed: {measured.timed_region}. RTF = wall seconds / (batch size x seconds of audio). "
-            f"Audio: {measured.input.audio}."
+            f"Timed: {measured.timed_region}."
+            + (f" {RTF_IS} Audio: {measured.input.audio}." if measured.input.audio else "")
         )
     if any(model.weights == "random" for model in results.models):
         lines.append(messages.RANDOM_WEIGHTS)

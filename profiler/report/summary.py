@@ -16,14 +16,14 @@ MOST_VARIANTS = 4
 
 def summary(results: Results, named: bool = True) -> str:
     """What a reader should know who reads no further. `named`: with the model and the machine."""
-    measured = [cell for cell in results.cells if cell.rtf is not None]
+    measured = [cell for cell in results.cells if cell.rtf is not None] or _without_audio(results)
     said = f"{subject(results)}: " if named else ""
     if not measured:
         return f"{said or 'There is '}no figure.{_without_figures(results)}".strip()
     first = [cell for cell in measured if cell.variant == measured[0].variant]
     several = len({cell.variant for cell in measured}) > 1
     whose = f"{first[0].variant} is " if several else ""
-    parts = [f"{whose}{_real_time(first)}", _latency(first), _memory(first)]
+    parts = [f"{whose}{_real_time(first)}" if first[0].rtf is not None else "", _latency(first), _memory(first)]
     sentences = ["; ".join(part for part in parts if part)]
     if several:
         sentences += _against_baselines(results)
@@ -36,6 +36,8 @@ def summary(results: Results, named: bool = True) -> str:
 def answer(results: Results) -> str:
     """One sentence: real-time or not, the best throughput, the time of one call; over the cells of all variants."""
     measured = [cell for cell in results.cells if cell.rtf is not None]
+    if not measured and _without_audio(results):
+        return summary(results, named=False)
     if not measured:
         return f"No cell has a figure.{_without_figures(results)}"
     best = min(measured, key=lambda cell: cell.rtf or 0)
@@ -50,6 +52,11 @@ def answer(results: Results) -> str:
         f"{said[0].upper()}{said[1:]}; best throughput {throughput} s of audio per second ({best.place}{by}); "
         f"one call of {smallest.place} takes {latency}."
     )
+
+
+def _without_audio(results: Results) -> list[CellResult]:
+    """Measured cells of one's own code that says no length of audio."""
+    return [cell for cell in results.cells if cell.latency_s is not None and not cell.seconds]
 
 
 def counts(results: Results) -> dict[str, int]:

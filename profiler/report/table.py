@@ -10,6 +10,7 @@ from tabulate import tabulate
 
 from profiler.results.metric import Metric
 from profiler.results.types import CellResult
+from profiler.units import length_text
 
 TAG = re.compile(r"<(?=[A-Za-z/!?])")  # how HTML begins; that 1 < 2 is no tag
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -50,7 +51,7 @@ def grid(title: str, texts: Mapping[tuple[float, int], str]) -> Table:
     """(seconds, batch size) -> text: rows are seconds, columns are batch sizes."""
     batches = sorted({batch for _, batch in texts})
     lengths = sorted({seconds for seconds, _ in texts})
-    rows = [[f"{length:g} s", *(texts.get((length, batch), ABSENT) for batch in batches)] for length in lengths]
+    rows = [[length_text(length), *(texts.get((length, batch), ABSENT) for batch in batches)] for length in lengths]
     return Table(title, ["audio \\ batch", *map(str, batches)], rows)
 
 

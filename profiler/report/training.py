@@ -39,7 +39,8 @@ def _place(cell: CellResult, several: bool) -> list[str]:
 
 def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
     """The latency of a call is that of a step here."""
-    header = ["variant"] * several + [PLACE, f"step, {LATENCY.shown.name}", *PHASES, RTFX.head, FRAMES.head]
+    names = phase_names(cells)
+    header = ["variant"] * several + [PLACE, f"step, {LATENCY.shown.name}", *names, RTFX.head, FRAMES.head]
     header.append("loss, first to last")
     rows = []
     for cell in cells:
@@ -47,7 +48,7 @@ def _time_table(title: str, cells: list[CellResult], several: bool) -> Table:
         assert found is not None
         phases = found.phases or {}
         row = [*_place(cell, several), LATENCY.cell_number(cell)]
-        row += [_phase(phases[name]) if name in phases else "n/a" for name in PHASES]
+        row += [_phase(phases[name]) if name in phases else "n/a" for name in names]
         row += [RTFX.number(RTFX.in_cell(cell)), FRAMES.number(FRAMES.in_cell(cell))]
         rows.append([*row, _loss(found.loss)])
     return Table(title, header, rows)
@@ -108,11 +109,19 @@ def _sentence(way: TrainingSetup) -> str:
     )
 
 
+def phase_names(cells: list[CellResult]) -> list[str]:
+    """Of a step of the profiler's own; a loop of one's own has others."""
+    found = [name for cell in cells for name in (cell.training.phases if cell.training else None) or PHASES]
+    return list(dict.fromkeys(found))
+
+
 def _phase(phase: Phase) -> str:
     return f"{LATENCY.number(phase.median_s)} ({phase.share:.0%})"
 
 
-def _loss(loss: Loss) -> str:
+def _loss(loss: Loss | None) -> str:
     """Of the first step and of the last one, in the first round."""
+    if loss is None:
+        return "n/a"
     first, last = ("not finite" if value is None else significant(value, 3) for value in (loss.first, loss.last))
     return f"{first} to {last}"

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
-from profiler.metrics import PARAMETERS, SIZE
+from profiler.metrics import EXPORT, EXPORT_PEAK, FILE, LOAD, PARAMETERS, SIZE
 from profiler.report.table import ABSENT, Table, transposed
 from profiler.results.metric import Metric
-from profiler.results.types import CellResult, ModelResult, OutputDifference, Parameters, Results, Size
+from profiler.results.types import CellResult, ModelResult, OutputDifference, Parameters, Results, RuntimeUse, Size
 from profiler.units import KB, many, place_text, significant
 
 MOST_COLUMNS = 4
@@ -154,6 +154,32 @@ def _change_row(model: ModelResult) -> list[str]:
         mean,
         conversion.engine or "",
     ]
+
+
+def engines_table(title: str, results: Results) -> Table | None:
+    """What runs where, as the engine itself says that it does; and what the export took."""
+    found = [(model.variant, conversion.runtime) for model in results.models if (conversion := model.conversion)]
+    used = [(variant, use) for variant, use in found if use is not None]
+    if not used:
+        return None
+    header = ["variant", "engine", "runs", "threads", "precision", "waiting threads"]
+    header += [EXPORT.head, EXPORT_PEAK.head, FILE.head, LOAD.head]
+    table = Table(title, header, [_engine_row(variant, use) for variant, use in used])
+    table.remarks.append(
+        "Runs: the modules that the engine runs; all else of a call runs in torch. Threads, precision and waiting "
+        "threads: read back from the engine, n/a where it does not tell. Peak: of the process that exported. Loading "
+        "is in no timed call."
+    )
+    if any(use.cached for _, use in used):
+        table.remarks.append("(cached): exported by an earlier run; time and memory are of then.")
+    return table
+
+
+def _engine_row(variant: str, use: RuntimeUse) -> list[str]:
+    waiting = "n/a" if use.spinning is None else "spin" if use.spinning else "sleep"
+    row = [variant, f"{use.engine} {use.version}", ", ".join(use.parts), str(use.threads or "n/a")]
+    row += [use.precision or "n/a", waiting, EXPORT.number(use.export_s) + (" (cached)" if use.cached else "")]
+    return [*row, EXPORT_PEAK.number(use.export_peak_bytes), FILE.number(use.file_bytes), LOAD.number(use.load_s)]
 
 
 def _number(value: float | None) -> str:

@@ -17,6 +17,7 @@ SCHEMA = 2  # 2: the figure of a cell is the median of its rounds' medians, its 
 FILE = "results.json"
 JOURNAL = "results.journal"  # cells that are finished and not yet in results.json, one per line
 PHASES = ("forward", "loss", "backward", "optimizer")  # of a training step
+LOOP_PHASES = ("data", "compute")  # of a step of one's own loop: waiting for the data loader, and all else
 MOST_PLANNED = 200  # rows or columns of a grid that tables leave room for
 SPOKEN = ("speech", "mel spectrogram")  # outputs of models that speak, whose input is text
 WIDTH = 0.03  # wanted half-width of the 95 % CI, where a recipe does not say
@@ -135,6 +136,26 @@ class OutputDifference(Distance):
     texts_changed: float | None = None  # share
 
 
+class RuntimeUse(Record):
+    """What an engine runs of a model, and how it was made. Threads, precision, spinning: as the engine itself says."""
+
+    engine: str
+    version: str
+    parts: list[str]  # modules that the engine runs
+    in_torch: list[str] = Field(default_factory=list)  # components that torch runs
+    refused: list[str] = Field(default_factory=list)  # modules that the engine could not take, and why
+    files: int = 1
+    any_shape: bool = True  # a file takes any length and batch; else there is one for each shape
+    threads: int | None = None
+    precision: str | None = None
+    spinning: bool | None = None  # whether waiting threads keep a CPU busy
+    export_s: float
+    export_peak_bytes: int  # of the process that exported
+    cached: bool = False  # exported by an earlier run, with the figures of then
+    file_bytes: int
+    load_s: float  # opening all files
+
+
 class Conversion(Record):
     """What a variant did to a model. Null: not a matter of layers (attention alone)."""
 
@@ -150,6 +171,7 @@ class Conversion(Record):
     graph_breaks: int | None = None
     notes: list[str] = Field(default_factory=list)
     difference: OutputDifference | None = None
+    runtime: RuntimeUse | None = None  # of a variant that an engine other than torch runs
 
 
 class ModelOperations(Record):
@@ -172,6 +194,17 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
+class DeviceFacts(Record):
+    """An accelerator, as torch names it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str  # cuda:0
+    name: str | None = None
+    memory_bytes: int | None = None
+    uuid: str | None = None
+
+
 class ModelResult(Record):
     """The model of one variant."""
 
@@ -190,6 +223,10 @@ class ModelResult(Record):
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
+    device: DeviceFacts | None = None  # that the variant's worker used; null: a CPU
+    copy_to_device: Literal["included", "excluded"] | None = (
+        None  # in the timed region; null where there is none: a CPU
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -273,6 +310,7 @@ class DeviceTime(Record):
     n: int
     samples: list[float]
     rtf: float
+    cpu_rtf: float | None = None  # of the CPU time of the same calls, up to where they return
 
 
 class CellInput(Record):
@@ -288,6 +326,16 @@ class CellInput(Record):
         return self.share_of_padding if self.audio is not None else None
 
 
+class GpuCondition(Record):
+    """How the GPU was in one round, by NVML's counters; null: it does not tell."""
+
+    held_back: float | None = None  # share of the round in which heat or the power limit lowered its clock
+    other_processes: int | None = None  # that compute on it
+    other_use: float | None = None  # share of its time that the busiest of them had
+    clock_mhz: int | None = None  # of its SMs, right after the round
+    temperature_c: int | None = None
+
+
 class Condition(Record):
     """How the machine was in one round. CPUs: 1.0 is one CPU all the time."""
 
@@ -297,6 +345,7 @@ class Condition(Record):
     stolen_cpus: float = 0.0  # by the hypervisor
     throttled: int = 0
     handoff_s: float | None = None  # that one thread takes to hand work to another
+    gpu: GpuCondition | None = None
 
 
 class Energy(Record):
@@ -319,6 +368,7 @@ class Energy(Record):
     calls: int = 0
     windows: list[float] = Field(default_factory=list)  # joules per call in each window, raw
     window_seconds: list[float] = Field(default_factory=list)
+    update_seconds: float | None = None  # between two updates of the sensor, where they are far apart
     idle_windows_w: list[float] = Field(default_factory=list)  # before the calls, and after them
     spread: tuple[float, float] | None = None  # lowest and highest of the windows
     notes: list[str] = Field(default_factory=list)
@@ -375,7 +425,7 @@ class StepFigures(Record):
     frames_per_second: float | None = None
     frames_per_second_of_audio: float = 0.0
     tokens: float = 0.0
-    loss: Loss = Field(default_factory=Loss)
+    loss: Loss | None = Field(default_factory=Loss)  # null: steps of one's own code, whose loss is not known
 
 
 class Part(Record):
@@ -388,7 +438,7 @@ class Part(Record):
     own_s: float
     share: float
     own_share: float
-    s_per_second_of_audio: float
+    s_per_second_of_audio: float | None = None
     memory_bytes: int | None = None
     macs: int | None = None
     own_macs: int | None = None
@@ -406,7 +456,7 @@ class OperatorPart(Part):
 class BreakdownFile(Record):
     """What the file beside results.json holds, which is long."""
 
-    seconds_of_audio: float
+    seconds_of_audio: float | None = None
     calls: int
     profiled_calls: int
     modules: list[Part]  # numbered layers are one
@@ -439,7 +489,7 @@ class Breakdown(Record):
     profiled_calls: int
     call_s: float | None = None
     seconds_of_audio: float | None = None
-    overhead: LabelOverhead
+    overhead: LabelOverhead | None = None  # null: labels were timed in the recording of one's own code
     file: InnerPath
     notes: list[str] = Field(default_factory=list)
 
@@ -469,10 +519,11 @@ class CellResult(Record):
     """One (variant, seconds, batch size)."""
 
     variant: FileName
-    seconds: float = Field(gt=0)
+    seconds: float = Field(ge=0)  # 0: a call or a step of one's own code, which says no length of audio
     batch_size: int = Field(gt=0)
     status: Literal["ok", "skipped", "failed"]
     reason: str | None = None
+    device: str | None = None  # that it was measured on, where that is no CPU: all rounds on the same one
     timed_region: str | None = None
     latency_s: Latency | None = None
     chunks: ChunkLatency | None = None
@@ -826,7 +877,11 @@ class RunHead(Record):
     def timed_region(self, variant: str) -> str:
         model = self.model(variant)
         output = model.output if model else "the model's final output"
-        return f"{'text' if output in SPOKEN else 'waveforms'} in memory to {output}"
+        given = "text" if output in SPOKEN else "waveforms"
+        if model is not None and model.copy_to_device == "excluded":
+            return f"{given} on the device to {output}, the copy to the device excluded"
+        copied = ", the copy to the device included" if model is not None and model.copy_to_device else ""
+        return f"{given} in memory to {output}{copied}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""

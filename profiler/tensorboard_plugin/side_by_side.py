@@ -151,7 +151,8 @@ def noise_of(*cells: CellResult) -> float:
     """How far times of rows may differ by chance: the 95 % CIs of both cells, or the range of their labelled calls."""
     total = 0.0
     for cell in cells:
-        calls: list[float] = cell.breakdown.overhead.labelled_s if cell.breakdown else []
+        overhead = cell.breakdown.overhead if cell.breakdown else None
+        calls: list[float] = overhead.labelled_s if overhead else []
         reach = (max(calls) - min(calls)) / (sum(calls) / len(calls)) / 2 if len(calls) > 1 and max(calls) > 0 else 0.0
         half_width = cell.latency_s.half_width if cell.latency_s else None
         total += max(half_width or 0.0, reach)

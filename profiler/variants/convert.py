@@ -1,6 +1,7 @@
 """Loaded model + variant -> the model converted in place, with proof of what changed.
 
-    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> what the cells run
+    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> --graph--> what the cells run
+    float32 --runtime: another engine than torch, see exported.py--> what the cells run
 
 Runs in the worker before the first cell, on one thread. What computes runs in forks of it: see processes.py.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,34 +19,59 @@ from profiler.measure.parameters import size_bytes
 from profiler.measure.passes.memory import hand_back_freed_memory
 from profiler.processes import run_all, trial
 from profiler.results.types import Conversion
-from profiler.variants.difference import difference, load_outputs, save_outputs
+from profiler.variants.difference import NONE, difference, load_outputs, save_outputs
+from profiler.variants.exported import find_parts, put_in_place
 from profiler.variants.layers import Step, all_modules, failing, layers, unique_parameters
 
 SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration takes
 PIECES = 4
 
 if TYPE_CHECKING:
+    import torch.nn
+
     from profiler.audio import Speech
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
+    from profiler.runtimes.part import EngineRequest
 
 
-def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion | None:
+def convert_loaded(
+    model: Model, variant: Variant, speech: Speech, engine: EngineRequest | None = None
+) -> Conversion | None:
     """Convert in place; None where the variant leaves the model as it is. Raises NotSupported.
 
     Both outputs are taken in forks of this process: it must not compute anything itself, see worker.py.
     """
-    if not changes_model(variant):
+    if engine is None and not changes_model(variant):
         return None
-    inputs = [model.prepare(speech.batch(SECONDS, 1, seed=number)) for number in range(PIECES)]
+    import torch
+
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / "before.pt", Path(folder) / "after.pt"
-        with failing("the model itself does not run"):
-            trial(model, lambda: save_outputs(model, inputs[0], before), None)
-        conversion = convert(model, variant, lambda: inputs)
+
+        def save_before(value: Any, parts: Mapping[str, torch.nn.Module] = NONE) -> None:
+            with failing("the model itself does not run"):
+                trial(model, lambda: save_outputs(model, value, before, parts), None)
+
+        if engine is not None:
+            found = find_parts(model, variant, speech, engine)
+            value, parts = found.examples[0].value, found.modules
+            save_before(value, parts)
+            conversion = put_in_place(model, found)
+        else:
+            inputs = [model.prepare(speech.batch(SECONDS, 1, seed=number)) for number in range(PIECES)]
+            value, parts = inputs[0], {}
+            save_before(value)
+            conversion = convert(model, variant, lambda: inputs)
+
+        def save_after() -> None:
+            if engine is not None:
+                torch.set_num_threads(engine.threads)  # as in a cell: the engine's threads are those of the variant
+            save_outputs(model, value, after, parts)
+
         with failing("the converted model does not run here"):
-            trial(model, lambda: save_outputs(model, inputs[0], after), None)
-        changed = difference(load_outputs(before), load_outputs(after))
+            trial(model, save_after, None)
+        changed = difference(load_outputs(before), load_outputs(after), parts)
     gc.collect()
     hand_back_freed_memory()  # what the float weights took is not the variant's
     return conversion.model_copy(update={"difference": changed})
@@ -54,7 +80,8 @@ def convert_loaded(model: Model, variant: Variant, speech: Speech) -> Conversion
 def changes_model(variant: Variant) -> bool:
     """Whether there is anything to convert; else the variant differs by settings of the recipe and threads alone."""
     lower = variant.precision in ("bfloat16", "float16")
-    return bool(variant.quantize or lower or variant.compile or variant.attention or variant.memory_format)
+    changed = variant.quantize or variant.compile or variant.cuda_graph or variant.attention or variant.memory_format
+    return bool(lower or changed)
 
 
 def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any]]) -> Conversion:
@@ -90,7 +117,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
 
 def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import compiled, precision, quantize
+    from profiler.variants import compiled, graphed, precision, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
@@ -110,6 +137,8 @@ def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
         steps.append(quantize.weight_only)
     if variant.compile:
         steps.append(compiled.compile_parts)
+    if variant.cuda_graph:
+        steps.append(graphed.record_calls)
     return steps
 
 

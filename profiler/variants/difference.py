@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
 
 FINAL = "final output"
+NONE: Mapping[str, Any] = {}
 
 
 class ModelOutputs(NamedTuple):
@@ -29,11 +31,11 @@ class ModelOutputs(NamedTuple):
     texts: list[str]
 
 
-def save_outputs(model: Model, value: Any, path: Path) -> None:
+def save_outputs(model: Model, value: Any, path: Path, parts: Mapping[str, torch.nn.Module] = NONE) -> None:
     """Run the model on one prepared input and write what came out. For a process of its own: it adds hooks."""
     import torch
 
-    torch.save(tuple(capture_outputs(model, value)), path)
+    torch.save(tuple(capture_outputs(model, value, parts)), path)
 
 
 def load_outputs(path: Path) -> ModelOutputs:
@@ -42,9 +44,9 @@ def load_outputs(path: Path) -> ModelOutputs:
     return ModelOutputs(*torch.load(path, weights_only=True))
 
 
-def capture_outputs(model: Model, value: Any) -> ModelOutputs:
+def capture_outputs(model: Model, value: Any, parts: Mapping[str, torch.nn.Module] = NONE) -> ModelOutputs:
     """Of what has weights, and only the largest floating-point tensor. A search is left out: what it gives after its
-    first wrong turn is another sentence, not a measure of distance.
+    first wrong turn is another sentence, not a measure of distance. `parts`: modules to look at beside the components.
     """
     import torch
 
@@ -52,12 +54,13 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
     counts: Counter[str] = Counter()
     places = {id(module): number for number, module in enumerate(all_modules(model))}
     handles = []
-    for name, part in model.components.items():
+    watched = {**model.components, **parts}
+    for name, part in watched.items():
         if next(part.parameters(), None) is not None or _is_converted(part):
             handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))
     with hooked(handles), torch.no_grad(), recorded_calls(model) as calls:
         output = model.run(value)
-    searches = [name for name, part in model.components.items() if places[id(part)] in calls.looping]
+    searches = [name for name, part in watched.items() if places[id(part)] in calls.looping]
     # What is called step by step (a decoder, a language model) has not got all of the speech at its first call.
     order = sorted(tensors, key=lambda name: counts[name] == 1)
     kept = {name: tensor for name in order if name not in searches and (tensor := tensors[name]) is not None}
@@ -67,15 +70,19 @@ def capture_outputs(model: Model, value: Any) -> ModelOutputs:
     return ModelOutputs(kept, _texts(output))
 
 
-def difference(before: ModelOutputs, after: ModelOutputs) -> OutputDifference:
+def difference(before: ModelOutputs, after: ModelOutputs, parts: Collection[str] = ()) -> OutputDifference:
     """How far the outputs of two runs lie apart: the final output where it is of numbers, else that of the last
-    component which takes all of the speech at once and gives the same shape in both runs."""
+    component which takes all of the speech at once and gives the same shape in both runs. Where `parts` were changed
+    and nothing else, the one of them that is furthest off."""
     components = {
         name: _distance(tensor, after.tensors[name])
         for name, tensor in before.tensors.items()
         if name in after.tensors and after.tensors[name].shape == tensor.shape
     }
     compared = next(reversed(components), None)
+    changed_parts = [name for name in components if name in parts]
+    if changed_parts and compared != FINAL:
+        compared = max(changed_parts, key=lambda name: components[name].max or 0.0)
     headline = components[compared] if compared else Distance()
     pairs = list(zip(before.texts, after.texts, strict=False))
     changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None

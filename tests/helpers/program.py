@@ -38,7 +38,7 @@ def run(
 def libraries_of(*arguments: str | Path, folder: Path = ROOT) -> str:
     """What a command imports (warm.KINDS): torch for a class of one's own, libraries of models to run others."""
     first = str(arguments[0]) if arguments else "--help"
-    runs = first in ("ab", "doctor") or not (first in COMMANDS or first.startswith("-"))
+    runs = first in ("ab", "doctor", "tune") or not (first in COMMANDS or first.startswith("-"))
     if "--help" in arguments or not (runs or first == "show"):
         return "plain"
     recipes = [folder / argument for argument in arguments if str(argument).endswith(".yaml")]

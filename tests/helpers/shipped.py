@@ -206,6 +206,29 @@ ROWS = {
     "mockingjay": Row(
         85_118_208, True, MASKED, "hidden states", MASKED_OPERATORS, {"input_representations": 80 * 768 + 3 * 768}
     ),
+    "engines": Row(
+        94_396_320,
+        True,
+        tiny.WAV2VEC2,
+        "text",
+        frozenset(),
+        seconds="[0.5]",
+        batches="[1]",
+        variants=("torch", "onnx"),
+    ),
+    "engines-accuracy": Row(
+        1_175_220,
+        False,
+        {},
+        "text",
+        frozenset(),
+        {"encoder": 861_360, "decoder": 295_613, "ctc": 18_247},
+        weights="pretrained",
+        settings=("dataset.limit=2",),
+        seconds="[1]",
+        batches="[1]",
+        variants=("lstm-torch", "lstm-openvino"),
+    ),
     "quantization": Row(
         116_146_960,
         True,

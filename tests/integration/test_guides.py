@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +89,8 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
 
 def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """`python` with these words; a script that is not the launcher may import anything."""
+    if words[0] == "-m":
+        return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
     kind = program.libraries_of(*words[1:], folder=folder) if words[0] == "profile.py" else "models"
     return warm.run([str(folder / words[0]), *words[1:]], folder, 300, kind)
 
@@ -177,6 +178,27 @@ def test_where_the_time_goes(checkout: Path) -> None:
     assert "34 batches of 30, sorted by length; 0.0% padding expected" in by_length
     assert "batches of 8, sorted by length" in over
     assert "**Training over the data set" in over
+
+
+@pytest.mark.slow
+def test_in_your_own_code(checkout: Path) -> None:
+    _, loop, _, brain = follow(blocks("in-your-own-code.md"), checkout)
+    assert "Training step by phase - train-loop" in loop
+    assert "| data |" in re.sub(" +", " ", loop)
+    assert all(f" {label} |" in loop for label in ("front", "output", "backward", "optimizer", "data loader"))
+    assert "Training step by phase - " in brain
+    assert all(f" {label} |" in brain for label in ("encoder", "decoder", "backward", "optimizer", "data loader"))
+
+
+@pytest.mark.slow
+def test_profiling_as_part_of_testing(checkout: Path) -> None:
+    first, again = follow(blocks("profiling-in-tests.md"), checkout)
+    assert "2 passed" in first
+    assert "test_speed.py::test_encoding_keeps_up_with_speech encode: 1 s x 1 RTF" in first
+    assert "faster than 0.500: yes" in first
+    assert "kept as baseline" in first
+    assert "kept as baseline" in again
+    assert len(list(checkout.glob("pages/*/*/report.html"))) == 2
 
 
 @pytest.mark.slow
@@ -293,20 +315,17 @@ def test_a_guide_begins_with_a_question_and_ends_with_a_figure(guide: str) -> No
     assert re.search(r"(?m)^\|.*\d.*\|$|^!\[", last), last
 
 
-def test_the_workflow_of_the_guide_is_one_that_our_command_line_takes() -> None:
-    """Valid YAML of the expected shape, and every command of ours in it has options that exist."""
+def test_the_workflow_of_the_guide_is_one_that_our_action_takes() -> None:
+    """Valid YAML of the expected shape, and what it gives our action are inputs that this has."""
     (text,) = [block.text for block in blocks("comparing.md") if "pull_request" in block.text]
     workflow = YAML(typ="safe", pure=True).load(text)
     assert workflow["on"] == "pull_request"
     steps = workflow["jobs"]["ab"]["steps"]
     assert all("uses" in step or "run" in step for step in steps)
-    lines = [line.strip() for step in steps for line in step.get("run", "").splitlines()]
-    ours = [shlex.split(line)[1:] for line in lines if line.startswith("speech-profiler")]
-    ((name, *given),) = ours
-    assert name == "ab"
-    parser = argparse.ArgumentParser()
-    import_module(f"profiler.cli.{name}").add_arguments(parser)
-    assert parser.parse_intermixed_args(given).rev == "$BASE"
+    (ours,) = [step for step in steps if "actions/ab" in step.get("uses", "")]
+    action = YAML(typ="safe", pure=True).load((ROOT / ".github" / "actions" / "ab" / "action.yml").read_text())
+    required = {name for name, about in action["inputs"].items() if about.get("required")}
+    assert required <= set(ours["with"]) <= set(action["inputs"])
 
 
 def followed_above() -> set[str]:
@@ -328,3 +347,10 @@ def test_every_page_is_named_in_the_contents() -> None:
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
     contents = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text()))
     assert contents == pages - {"index.md"}
+
+
+@pytest.mark.slow
+def test_tune(checkout: Path) -> None:
+    (done,) = follow(blocks("tune.md"), checkout)
+    assert "Pick: " in done
+    assert (checkout / "log-mel-tuned.yaml").is_file()

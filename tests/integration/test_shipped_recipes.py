@@ -119,7 +119,10 @@ def test_every_cell_is_measured(shrunk: Shrunk) -> None:
         assert cell["disturbances"]["too_few_rounds"] == 1
 
         memory = cell["peak_memory_bytes"]
-        assert memory["tensors"] > cell["seconds"] * cell["batch_size"] * 1000
+        if cell["operations_reason"] and "torch cannot count" in cell["operations_reason"]:
+            assert memory["tensors"] is None, "an engine has its own"
+        else:
+            assert memory["tensors"] > cell["seconds"] * cell["batch_size"] * 1000
         assert memory["process"] > 100e6, "a process with torch in it"
         assert 0 <= memory["above_baseline"] < memory["process"]
 

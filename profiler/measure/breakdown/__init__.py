@@ -8,7 +8,7 @@ and is part of the result. Labels are patterns of the recipe; without any, the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from profiler.measure.operations.count import Count
     from profiler.models.model import Model
     from profiler.recipe.schema import Trace
+    from profiler.results.types import OperatorPart
     from profiler.training.step import TrainingStep
 
 FILE = "breakdown.json"
 COMPILED = "torch.compile fuses the model's modules into kernels in which they cannot be told apart"
+RECORDED = "the call is a recorded graph: the model's modules are not called one by one"
 NAMED = 5  # modules of a label that are named in the result
 
 
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
-    """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
+    """The model's modules and labels; None where they are not called. Raises ModelError for a label without a match."""
     from profiler.measure.breakdown.labels import Chains, Tree, find_labels
 
     tree = Tree(model)
     labels = find_labels(model, tree, patterns)
     # Compiled code has no modules to watch, and hooks would have it compiled anew.
     compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
-    return None if compiled else Chains(tree, labels)
+    return None if compiled or model.graph is not None else Chains(tree, labels)
 
 
 @contextmanager
@@ -70,12 +72,14 @@ def measure_breakdown(
     count: bool | Count = True,
     steps: int = 1,
     turns: bool = True,
+    of_engine: Sequence[OperatorPart] = (),
 ) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
     are rows of the backward phase too. A `count` of such a call that was made before serves here as well. Without
-    `turns`, where calls are long, there are no more calls than these.
+    `turns`, where calls are long, there are no more calls than these. `of_engine`: operators that another engine than
+    torch ran.
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
@@ -104,7 +108,7 @@ def measure_breakdown(
         profiled_calls=profiled.calls,
         modules=[row for rows in phases for row in rows.modules(folded=True)],
         modules_unfolded=[row for rows in phases for row in rows.modules(folded=False)],
-        operators=operator_rows(profiled, counted, seconds_of_audio),
+        operators=[*of_engine, *operator_rows(profiled, counted, seconds_of_audio)],
     )
     (folder / FILE).write_text(details.model_dump_json(), encoding="utf-8")
     return Breakdown(

@@ -64,9 +64,9 @@ def profile_parts(call: LabelledCall, least: int = 1) -> Profiled:
         took, recording = _record(call, steps)
         found.calls += 1
         found.wall_ns += took
-        events = [_Event.read(event) for event in recording.kineto_results.events()]
+        events = [Event.read(event) for event in recording.kineto_results.events()]
         _add_memory(found, events, call.device, call.chains, steps)
-        _add_operators(found, events)
+        add_operators(found, events)
     return found
 
 
@@ -102,7 +102,7 @@ def _record(call: LabelledCall, steps: list[Parts]) -> tuple[int, Any]:
 
 
 @dataclass(frozen=True)
-class _Event:
+class Event:
     name: str
     start: int
     end: int
@@ -113,7 +113,7 @@ class _Event:
     linked: int
 
     @classmethod
-    def read(cls, event: Any) -> _Event:
+    def read(cls, event: Any) -> Event:
         start = event.start_ns()
         return cls(
             event.name(),
@@ -127,15 +127,15 @@ class _Event:
         )
 
 
-def _nested(events: list[_Event]) -> dict[int, list[_Event]]:
+def nested(events: list[Event]) -> dict[int, list[Event]]:
     """By thread, in the order in which they began; what begins together begins with the longest."""
-    threads: dict[int, list[_Event]] = {}
+    threads: dict[int, list[Event]] = {}
     for event in sorted(events, key=lambda event: (event.start, -event.end)):
         threads.setdefault(event.thread, []).append(event)
     return threads
 
 
-def _add_memory(found: Profiled, events: list[_Event], device: Device, chains: Chains, steps: list[Parts]) -> None:
+def _add_memory(found: Profiled, events: list[Event], device: Device, chains: Chains, steps: list[Parts]) -> None:
     """Exact sums of the allocator's events; the clock of both kinds of events is the same."""
     changes = sorted(
         (event for event in events if event.name == MEMORY and event.device == device.kind),
@@ -157,7 +157,7 @@ def _add_memory(found: Profiled, events: list[_Event], device: Device, chains: C
         if event.name.startswith(BACKWARD)
     ]
     spans(backward, partial(raised, found.backward_memory))
-    for thread in _nested([event for event in events if event.name.startswith(SPAN)]).values():
+    for thread in nested([event for event in events if event.name.startswith(SPAN)]).values():
         log: list[LogEntry] = []
         ends: list[int] = []
         for event in thread:
@@ -170,19 +170,19 @@ def _add_memory(found: Profiled, events: list[_Event], device: Device, chains: C
         tally.add(log)
 
 
-def _add_operators(found: Profiled, events: list[_Event]) -> None:
+def add_operators(found: Profiled, events: list[Event]) -> None:
     on_device: dict[int, int] = {}
     for event in events:
         if event.device != "cpu" and event.linked > 0:
             on_device[event.linked] = on_device.get(event.linked, 0) + event.end - event.start
     own = [event for event in events if event.device == "cpu" and not event.name.startswith(OURS)]
     allocations = [event for event in events if event.name == MEMORY and event.device != "cpu"]
-    for thread in _nested([*own, *allocations]).values():
+    for thread in nested([*own, *allocations]).values():
         _add_thread(found.operators, thread, on_device)
 
 
-def _add_thread(operators: dict[str, Operator], events: list[_Event], on_device: dict[int, int]) -> None:
-    stack: list[tuple[_Event, Operator]] = []
+def _add_thread(operators: dict[str, Operator], events: list[Event], on_device: dict[int, int]) -> None:
+    stack: list[tuple[Event, Operator]] = []
     open_names: dict[str, int] = {}
     for event in events:
         while stack and stack[-1][0].end <= event.start:

@@ -116,7 +116,7 @@ class Rows:
             name=name,
             phase=self.phase,
             calls=calls,
-            **_times(total, own, self.wall_s or 1.0, self.audio),
+            **times(total, own, self.wall_s or 1.0, self.audio),
             memory_bytes=memory,
             macs=macs,
             macs_per_second_of_audio=macs / self.audio if macs is not None else None,
@@ -124,17 +124,17 @@ class Rows:
         )
 
 
-def _times(total: float, own: float, whole: float, audio: float) -> dict[str, float]:
+def times(total: float, own: float, whole: float, audio: float | None) -> dict[str, float | None]:
     return {
         "total_s": total,
         "own_s": own,
         "share": total / whole,
         "own_share": own / whole,
-        "s_per_second_of_audio": total / audio,
+        "s_per_second_of_audio": total / audio if audio else None,
     }
 
 
-def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: float) -> list[OperatorPart]:
+def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: float | None) -> list[OperatorPart]:
     """Most time of its own first. Times are under the profiler; `share` is of the call under it."""
     macs, calls = count.by_operator if count else Counter(), profiled.calls
     whole = profiled.wall_ns / calls / NS or 1.0
@@ -142,7 +142,7 @@ def operator_rows(profiled: Profiled, count: Count | None, seconds_of_audio: flo
         OperatorPart(
             name=name,
             calls=operator.calls / calls,
-            **_times(operator.total_ns / calls / NS, operator.own_ns / calls / NS, whole, seconds_of_audio),
+            **times(operator.total_ns / calls / NS, operator.own_ns / calls / NS, whole, seconds_of_audio),
             device_s=operator.device_ns / calls / NS or None,
             memory_bytes=operator.allocated // calls,
             macs=macs.get(name),

@@ -70,6 +70,11 @@ class Work:
         """One call: of the model, or of the training step."""
         return self.step or self.model.run
 
+    @property
+    def run_by_operators(self) -> Callable[[Any], Any]:
+        """The same call, each operator by itself: of a recorded graph none would be seen."""
+        return self.step or (self.model.graph.run if self.model.graph else self.model.run)
+
     @cached_property
     def count(self) -> Count:
         """The operations of one call, counted once for all passes that want them."""
@@ -78,7 +83,7 @@ class Work:
 
         parts, components = find_parts(self.model, self.trace.labels), self.model.components
         if parts is None:
-            return count_call(self.run, self.inputs[0], components, self.step)
+            return count_call(self.run_by_operators, self.inputs[0], components, self.step)
         return count_parts(self.labelled(parts), components)
 
     def labelled(self, parts: Chains) -> LabelledCall:

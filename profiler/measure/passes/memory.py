@@ -47,6 +47,7 @@ MEMORY = (
     _peak("tensors", "Peak memory of the call's tensors", "peak of tensors", "tensors"),
     _peak("above_baseline", "Peak memory above baseline", "peak above baseline", "above_baseline", detail=True),
     _peak("device", "Peak memory on the device", "peak on device", "device"),
+    _peak("device_reserved", "Peak memory reserved on the device", "peak reserved on device", "device_reserved"),
 )
 
 
@@ -75,11 +76,7 @@ class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
             taken: MemoryPeaks = work.taken[self.name]
             return taken
         value = work.inputs[0]
-        if work.step is None:
-            return MemoryPeaks(measure_memory(work.run, value, work.device))
-        from profiler.measure.phases import memory_by_phase
-
-        return MemoryPeaks(*memory_by_phase(work.step, Calls(work.run, value, work.run, value), work.device))
+        return _peaks(work, Calls(work.run, value, work.run, value))
 
     def put(self, cell: CellResult, found: MemoryPeaks, width: float, stopped_by: str) -> None:
         cell.peak_memory_bytes = found.whole
@@ -108,11 +105,18 @@ class Calls:
 def peaks_of_timed_calls(work: Work, warm_up: Callable[[Any], Any], timed: Callable[[Any], Any]) -> MemoryPeaks:
     """Memory in calls that are made anyway, one to warm up and a timed one, in this order."""
     calls = Calls(timed, work.inputs[1], warm_up, work.inputs[0], recorded_first=True)
-    if work.step is None:
-        return MemoryPeaks(_measure(calls, work.device))
-    from profiler.measure.phases import memory_by_phase
+    return _peaks(work, calls)
 
-    return MemoryPeaks(*memory_by_phase(work.step, calls, work.device))
+
+def _peaks(work: Work, calls: Calls) -> MemoryPeaks:
+    if work.step is not None:
+        from profiler.measure.phases import memory_by_phase
+
+        return MemoryPeaks(*memory_by_phase(work.step, calls, work.device))
+    peaks = _measure(calls, work.device)
+    if work.model.runtime is not None:  # torch's allocator knows nothing of the engine's tensors
+        peaks.tensors = None
+    return MemoryPeaks(peaks)
 
 
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
@@ -142,12 +146,22 @@ def _tensors(calls: Calls, device: Device) -> int | None:
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:
     """Peak resident bytes during a call, and how far that lies above the level before it."""
+    before = level_before()
+    run(value)
+    return peak_since(before)
+
+
+def level_before() -> int | None:
+    """Resident bytes now, with the mark of the highest set back to them; None where that is not allowed."""
     gc.collect()
     hand_back_freed_memory()
-    if not reset_high_water_mark():
+    return status_bytes("VmRSS") if reset_high_water_mark() else None
+
+
+def peak_since(before: int | None) -> tuple[int | None, int | None]:
+    """Peak resident bytes since then, and how far that lies above the level."""
+    if before is None:
         return None, None
-    before = status_bytes("VmRSS")
-    run(value)
     peak = status_bytes("VmHWM")
     return peak, max(0, peak - before)
 

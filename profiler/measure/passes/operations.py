@@ -59,6 +59,8 @@ class OperationsPass(Pass[Operations, Operations]):
         return recipe.measure.operations
 
     def measure(self, work: Work) -> Operations | Absent:
+        if work.model.runtime is not None:
+            return Absent(f"{work.model.runtime.name} runs the model, where torch cannot count")
         try:
             return by_component(work.count, work.model.components, work.seconds_of_audio)
         except (MemoryError, KeyboardInterrupt):

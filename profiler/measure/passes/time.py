@@ -123,7 +123,8 @@ _median, _ci95 = _time("median"), _time("ci95")
 RTF = Metric("rtf", "Real-time factor", "RTF", "", "rtf", of("rtf"), ci95=_rtf_ci95, time=True, hint=BELOW_1)
 RTFX = Metric("rtfx", "Seconds of audio per second", "RTFx", "", "rtfx", of("rtfx"), None, _rtfx_ci95, "higher", True)
 LATENCY = Metric("latency", "Latency of one call", "latency", "s", "latency_median_s", _median, ci95=_ci95, time=True)
-DEVICE_RTF = detail("device_rtf", "RTF, time on the device only", "", "", of("device_time_s", "rtf"), time=True)
+DEVICE_RTF = detail("device_rtf", "RTF, device time", "", "rtf_device", of("device_time_s", "rtf"), time=True)
+CPU_RTF = detail("cpu_rtf", "RTF, CPU time", "", "rtf_cpu", of("device_time_s", "cpu_rtf"), time=True)
 # Over all timed calls of a cell. None of them is its latency, which is the median of the rounds' medians.
 CALLS = (
     detail("mean", "mean of calls", "s", "latency_mean_s", _time("mean")),
@@ -186,7 +187,7 @@ class TimePass(Pass[Round, Rounds]):
     result = Round
     essential = True
     every_round = True
-    metrics = (RTF, RTFX, LATENCY, DEVICE_RTF, *CALLS, *CHUNKS, *TRAINING)
+    metrics = (RTF, RTFX, LATENCY, CPU_RTF, DEVICE_RTF, *CALLS, *CHUNKS, *TRAINING)
 
     def calls(self, recipe: Recipe) -> int:
         return 1 + recipe.measure.min_calls
@@ -264,7 +265,12 @@ class TimePass(Pass[Round, Rounds]):
         if any(found.device):
             device, all_of_them = estimate(found.device), _flat(found.device)
             cell.device_time_s = DeviceTime(
-                median=device.value, ci95=device.ci95, n=len(all_of_them), samples=all_of_them, rtf=device.value / audio
+                median=device.value,
+                ci95=device.ci95,
+                n=len(all_of_them),
+                samples=all_of_them,
+                rtf=device.value / audio,
+                cpu_rtf=estimate(found.cpu).value / audio if any(found.cpu) else None,
             )
 
     def take_up(self, cell: CellResult) -> Rounds | None:

@@ -9,6 +9,7 @@ import gzip
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from profiler.results.types import CellResult
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe, Trace
+    from profiler.runtimes.part import Runtime
 
 SUFFIX = ".pt.trace.json.gz"
 GZIP_LEVEL = 4  # a third of the time of the default for a tenth more bytes
@@ -46,13 +48,18 @@ class TracePass(Pass[str, str]):
         from profiler.measure.breakdown import spans_in_trace
         from profiler.measure.phases import phase_spans
 
-        folder, settings = work.folder / work.place, work.trace
+        folder, settings, runtime = work.folder / work.place, work.trace, work.model.runtime
         if work.long:  # what is done once was done long ago, and cannot be seen in such a call
             settings = settings.model_copy(
                 update={"schedule": settings.schedule.model_copy(update={"wait": 0, "warmup": 0})}
             )
-        with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step):
+        steps = settings.schedule
+        with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step), _spans_of(runtime):
             files = record_trace(work.run, work.inputs[0], work.device, settings, folder, folder.name)
+            if runtime is not None:
+                from profiler.runtimes.profile import add_to_traces
+
+                add_to_traces(runtime, files, steps.wait + steps.warmup, steps.active)
         return f"{work.place}/{files[-1].name}"
 
     def put(self, cell: CellResult, found: str, width: float, stopped_by: str) -> None:
@@ -64,12 +71,33 @@ class TracePass(Pass[str, str]):
 PASS = TracePass()
 
 
+def _spans_of(runtime: Runtime | None) -> AbstractContextManager[None]:
+    if runtime is None:
+        return nullcontext()
+    from profiler.runtimes.profile import spans
+
+    return spans(runtime)
+
+
 def prepare_profiler() -> None:
     """Start and stop torch's profiler once: its first use in a process takes a second, which forks need not repeat."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True):
         pass
+
+
+def write_trace(recording: Any, folder: Path, name: str) -> Path:
+    """A finished recording as a file, whole or not at all."""
+    # The name has the form that TensorBoard's profiler plugin looks for: worker.timestamp.pt.trace.json.gz
+    stem = f"{name}.{time.time_ns() // 1_000_000}"
+    plain = folder / f"{stem}.pt.trace.json.part"
+    target = folder / f"{stem}{SUFFIX}"
+    recording.export_chrome_trace(str(plain))
+    with plain.open("rb") as source, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as sink:
+        shutil.copyfileobj(source, sink)
+    plain.unlink()
+    return target
 
 
 def record_trace(
@@ -82,15 +110,7 @@ def record_trace(
     written: list[Path] = []
 
     def write(recording: Any) -> None:
-        # The name has the form that TensorBoard's profiler plugin looks for: worker.timestamp.pt.trace.json.gz
-        stem = f"{name}.{time.time_ns() // 1_000_000}"
-        plain = folder / f"{stem}.pt.trace.json.part"
-        target = folder / f"{stem}{SUFFIX}"
-        recording.export_chrome_trace(str(plain))
-        with plain.open("rb") as source, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as sink:
-            shutil.copyfileobj(source, sink)
-        plain.unlink()
-        written.append(target)
+        written.append(write_trace(recording, folder, name))
 
     steps = settings.schedule
     with profile(

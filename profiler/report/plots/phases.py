@@ -7,7 +7,8 @@ from pathlib import Path
 from profiler.metrics import LATENCY, METRICS
 from profiler.report.plots.bars import ROW, WIDEST, draw_stacked, left_for, name_rows
 from profiler.report.plots.style import Caption, Plot, figure
-from profiler.results.types import PHASES, CellResult, Results
+from profiler.report.training import phase_names
+from profiler.results.types import CellResult, Results
 
 NAME = "phases"
 TITLE = "Training step by phase"
@@ -27,7 +28,7 @@ def draw(results: Results, folder: Path) -> list[Plot]:
     caption, left = Caption.of(results, variants, TITLE, *notes), left_for(names)
     x, height = f"{LATENCY.shown.name} per step", ROW * len(names)
     with figure(folder / NAME, caption, x, "", left, height, wide=left > WIDEST) as plot:
-        draw_stacked(plot.axes[0], {phase: [_length(cell, phase) for cell in shown] for phase in PHASES})
+        draw_stacked(plot.axes[0], {phase: [_length(cell, phase) for cell in shown] for phase in phase_names(shown)})
         name_rows(plot.axes[0], names)
     return [plot]
 

@@ -1,0 +1,563 @@
+"""Loaded model -> the same with its largest modules run by an engine: found, exported, cached, put in place.
+
+    calls watched in a fork --> parts --torch.export, the engine's exporter, in a fork--> files --> forward replaced
+
+A part is the largest module with weights that is called once in a call of the model (or twice), with tensors in and
+out, and in which no Fourier transform is made: features are the library's, and stay. What is called again and again, as
+a search calls a decoder, stays in torch too. What a part's own export refuses is tried with the modules that it calls.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from profiler.errors import NotSupported
+from profiler.measure.passes.memory import hand_back_freed_memory, status_bytes
+from profiler.processes import TrialFailed, device_of, run_all, trial
+from profiler.results.types import Conversion, RuntimeUse, Size
+from profiler.runtimes import ENGINES, cache, engine
+from profiler.runtimes.base import Options
+from profiler.runtimes.part import MANIFEST, EngineRequest, Export, ExportedPart, Manifest, Runtime, flattened
+from profiler.variants.layers import (
+    ModuleCalls,
+    all_modules,
+    failing,
+    hooked,
+    layers,
+    recorded_calls,
+    unique_parameters,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from profiler.audio import Speech
+    from profiler.models.model import Model
+    from profiler.recipe.schema import Variant
+
+EXAMPLE, CONTRAST = (2.0, 2), (1.3, 1)  # seconds and rows: what differs between them may be of any size
+MOST_CALLS = 2  # of a part in a call of the model: Whisper's encoder also tells the language
+PADDING = 0.3  # of the example of a padded batch
+REASON = 300  # characters of why an export failed
+
+
+class SeenCall(msgspec.Struct):
+    """How a module was called: what `flattened` tells, the shapes of the tensors, why it cannot be exported."""
+
+    count: int = 0
+    how: str = ""
+    shapes: list[list[int]] = []
+    refused: str = ""
+
+
+class Seen(msgspec.Struct):
+    """One call of the model. Modules by their place in `all_modules`."""
+
+    calls: dict[int, SeenCall]
+    modules: ModuleCalls
+    features: set[int]  # in which a Fourier transform is made
+
+
+@dataclass
+class Example:
+    """An input of the model, and what was seen when it ran."""
+
+    value: Any
+    seen: Seen | None = None
+
+
+@dataclass
+class Found:
+    """What the engine can run of a model: nothing is changed yet."""
+
+    runtime: Runtime
+    modules: dict[str, torch.nn.Module]  # by the names of the parts
+    refused: list[str]  # why others stay in torch
+    examples: list[Example]
+    request: EngineRequest
+
+
+def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRequest) -> Found:
+    """Export what the engine takes. Raises NotSupported, with the reason, where that is nothing."""
+    name = str(variant.runtime)
+    chosen = engine(name)
+    options = Options(
+        threads=request.threads,
+        precision="bfloat16" if variant.precision == "bfloat16" else "float32",
+        quantize="dynamic" if variant.quantize == "dynamic" else None,
+    )
+    if device_of(model) != "cpu":
+        raise NotSupported(f"{ENGINES[name].title} is run on the CPU here; add --device cpu")
+    examples = _examples(model, speech, request, chosen.DYNAMIC)
+    with failing("the model itself does not run"):
+        for example in examples:
+            example.seen = _observe(model, example.value)
+    work = _Exporter(model, Runtime(name, chosen, options), examples, request)
+    work.attempt()
+    if not work.parts:
+        reasons = "; ".join(dict.fromkeys(work.refused.values()))
+        raise NotSupported(reasons or "no module with weights is called with tensors in and out")
+    modules = {part.name: work.modules[number] for number, part in work.parts.items()}
+    work.runtime.parts = list(work.parts.values())
+    return Found(work.runtime, modules, list(work.refused.values()), examples, request)
+
+
+def _examples(model: Model, speech: Speech, request: EngineRequest, dynamic: bool) -> list[Example]:
+    if not dynamic:
+        cells = dict.fromkeys(request.cells)
+        return [
+            Example(model.prepare(speech.batch(seconds, rows, seed=0, padding=request.padding)))
+            for seconds, rows in cells
+        ]
+    shapes = [(seconds, rows if request.batches else 1) for seconds, rows in (EXAMPLE, CONTRAST)]
+    values = [model.prepare(speech.batch(seconds, rows, seed=0)) for seconds, rows in shapes]
+    if request.padded and request.batches:
+        values += [model.prepare(speech.batch(seconds, 2, seed=0, padding=PADDING)) for seconds, _ in shapes]
+    return [Example(value) for value in values]
+
+
+# -- what a model calls
+
+
+def _observe(model: Model, value: Any) -> Seen:
+    def work() -> Seen:
+        with _watched(model) as calls, _fourier(model) as features, recorded_calls(model) as modules:
+            run_all(model, [value])
+        return Seen(calls, modules, features)
+
+    return trial(model, work, Seen)
+
+
+@contextmanager
+def _watched(model: Model) -> Iterator[dict[int, SeenCall]]:
+    found: dict[int, SeenCall] = {}
+
+    def watch(number: int) -> Any:
+        def hook(module: Any, arguments: Any, named: Any, output: Any) -> None:
+            call = found.setdefault(number, SeenCall())
+            call.count += 1
+            try:
+                tensors, call.how = flattened(arguments, named)
+                call.shapes = [list(tensor.shape) for tensor in tensors]
+                _leaves(output)
+            except NotSupported as error:
+                call.refused = str(error)
+
+        return hook
+
+    modules = enumerate(all_modules(model))
+    with hooked([module.register_forward_hook(watch(number), with_kwargs=True) for number, module in modules]):
+        yield found
+
+
+@contextmanager
+def _fourier(model: Model) -> Iterator[set[int]]:
+    """Modules in which a Fourier transform is made."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    transforms = [
+        torch.stft,
+        torch.istft,
+        torch.Tensor.stft,
+        *(made for made in vars(torch.fft).values() if callable(made)),
+    ]
+    found: set[int] = set()
+    inside: list[int] = []
+
+    class Watch(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function in transforms:
+                found.update(inside)
+            return function(*args, **(kwargs or {}))
+
+    def enter(number: int) -> Any:
+        return lambda module, arguments: inside.append(number)
+
+    def leave(module: Any, arguments: Any, output: Any) -> None:
+        inside.pop()
+
+    handles = []
+    for number, module in enumerate(all_modules(model)):
+        handles += [module.register_forward_pre_hook(enter(number)), module.register_forward_hook(leave)]
+    with hooked(handles), Watch():
+        yield found
+
+
+def _leaves(output: Any) -> tuple[list[Any], list[int | None], Any]:
+    """The tensors of an output; the structure's leaves, each the number of a tensor or None; the structure."""
+    import torch
+    from torch.utils import _pytree
+
+    leaves, structure = _pytree.tree_flatten(output)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    other = [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor) and leaf is not None]
+    if other or not tensors:
+        raise NotSupported(f"it gives a {type(other[0]).__name__ if other else 'None'}, which is no tensor")
+    numbers = iter(range(len(tensors)))
+    return tensors, [next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves], structure
+
+
+# -- exporting
+
+
+class _Exporter:
+    """Exports parts of one model for one engine."""
+
+    def __init__(self, model: Model, runtime: Runtime, examples: list[Example], request: EngineRequest) -> None:
+        self.model = model
+        self.runtime = runtime
+        self.examples = examples
+        self.request = request
+        self.modules = all_modules(model)
+        self.names = _names(model)
+        self.parts: dict[int, ExportedPart] = {}
+        self.refused: dict[int, str] = {}
+
+    def attempt(self) -> None:
+        """Find the largest modules that can be exported."""
+        seen = self.examples[0].seen
+        assert seen is not None
+        for number in sorted(seen.modules.outermost):
+            self._descend(number, seen, frozenset())
+
+    def _descend(self, number: int, seen: Seen, above: frozenset[int]) -> None:
+        module = self.modules[number]
+        if number in self.parts or number in self.refused or next(module.parameters(), None) is None:
+            return
+        why = self._why_not(number)
+        if why is None:
+            try:
+                self.parts[number] = self._export(number)
+                return
+            except NotSupported as error:
+                why = str(error)
+        self.refused[number] = f"{self.names[number]}: {why}"
+        if (call := seen.calls.get(number)) is not None and call.count > MOST_CALLS:  # so is all that it calls
+            return
+        for inner in sorted(seen.modules.inside.get(number, set()) - above):
+            self._descend(inner, seen, above | {number})
+
+    def _why_not(self, number: int) -> str | None:
+        """Why a module is not even tried."""
+        import torch
+
+        if isinstance(self.modules[number], torch.jit.ScriptModule):
+            return "it is a TorchScript module, which torch.export does not take"
+        for example in self.examples:
+            assert example.seen is not None
+            call = example.seen.calls.get(number)
+            if call is None or call.count > MOST_CALLS:
+                return f"it is called {call.count if call else 0} times in a call"
+            if number in example.seen.features:
+                return "features are computed in it"
+            if call.refused:
+                return call.refused
+            if number in example.seen.modules.looping:
+                return "it calls its layers in a loop"
+        return None
+
+    def _export(self, number: int) -> ExportedPart:
+        """One file for each way in which the module is called."""
+        module, runtime = self.modules[number], self.runtime
+        weights = trial(self.model, lambda: cache.fingerprint(module), str)
+        groups: dict[tuple[str, Any], list[Example]] = {}
+        for example in self.examples:
+            assert example.seen is not None
+            call = example.seen.calls[number]
+            fixed = None if runtime.engine.DYNAMIC else tuple(map(tuple, call.shapes))
+            groups.setdefault((call.how, fixed), []).append(example)
+        exports = []
+        for (how, fixed), examples in groups.items():
+            sizes = [example.seen.calls[number].shapes for example in examples if example.seen]
+            free = [_differing(each) for each in zip(*sizes, strict=True)]
+            decides = runtime.engine.options(runtime.options)
+            made_of = (weights, how, fixed, free, decides)
+            folder = self.request.cache / cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES)
+            manifest = read_manifest(folder)
+            cached = manifest is not None
+            if manifest is None:
+                manifest = self._make(module, [example.value for example in examples], free, folder)
+            exports.append(Export(how, fixed, folder, manifest, cached))
+        return ExportedPart(self.names[number], runtime, exports)
+
+    def _make(self, module: Any, values: list[Any], free: list[list[int]], folder: Path) -> Manifest:
+        runtime = self.runtime
+
+        def work() -> Manifest:
+            with cache.made_whole(folder) as made:
+                manifest = export_module(runtime, self.model, module, values, free, made)
+                (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+            return manifest
+
+        try:
+            return trial(self.model, work, Manifest)
+        except TrialFailed as error:
+            raise NotSupported(f"{ENGINES[runtime.name].title} cannot take it: {str(error)[:REASON]}") from None
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    try:
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def export_module(
+    runtime: Runtime, model: Model, module: Any, values: list[Any], free: list[list[int]], to: Path
+) -> Manifest:
+    """Run the model to see how it calls the module, write that call as a file, and see that the engine runs the file.
+
+    For a process of its own.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    kept: list[tuple[Any, Any, Any]] = []
+
+    def keep(module: Any, arguments: Any, named: Any, output: Any) -> None:
+        kept.append((arguments, named, _leaves(output)))
+
+    with hooked([module.register_forward_hook(keep, with_kwargs=True)]):
+        run_all(model, values)
+    arguments, named, (_, leaves, structure) = kept[0]
+    warnings.simplefilter("ignore")  # of exporters, about themselves
+    begin = time.perf_counter()
+    with torch.no_grad():
+        flat = _flat(module, arguments, named)
+        tensors = [tensor.detach().clone() for tensor in flattened(arguments, named)[0]]
+        dims = tuple(dict.fromkeys(sizes, torch.export.Dim.AUTO) for sizes in free)
+        with _unpacked(any(tensor.dim() == 1 for tensor in tensors)) as packed:
+            program = torch.export.export(flat, tuple(tensors), dynamic_shapes={"tensors": dims}, strict=False)
+        _require_free(program, free)
+        file = f"model{runtime.engine.SUFFIX}"
+        runtime.engine.export(program, to / file, runtime.options)
+    took = time.perf_counter() - begin
+    peak = status_bytes("VmHWM")
+    session = runtime.engine.load(to / file, runtime.options)
+    for given, by_name, (wanted, _, _) in kept:  # an exporter may write what its engine cannot run
+        shapes = [tuple(tensor.shape) for tensor in session.run(flattened(given, by_name)[0])]
+        if shapes != [tuple(tensor.shape) for tensor in wanted]:
+            raise NotSupported("what was exported gives outputs of another shape")
+    return Manifest(
+        file=file,
+        output=_pytree.treespec_dumps(structure),
+        leaves=leaves,
+        export_s=took,
+        export_peak_bytes=peak,
+        full_rows=bool(packed),
+    )
+
+
+@contextmanager
+def _unpacked(wanted: bool) -> Iterator[list[bool]]:
+    """Recurrent layers get rows as they are: where all have one length, packing them changes nothing, and no engine has
+    packed ones. Gives whether any were to be packed. Without lengths among the inputs nobody could check that."""
+    import torch
+
+    rnn: Any = torch.nn.utils.rnn
+    before, packed = (rnn.pack_padded_sequence, rnn.pad_packed_sequence), []
+
+    def pack(rows: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> Any:
+        packed.append(True)
+        return rows
+
+    def pad(rows: Any, batch_first: bool = False, padding_value: float = 0.0, total_length: Any = None) -> Any:
+        time, count = (1, 0) if batch_first else (0, 1)
+        return rows, torch.full((rows.shape[count],), rows.shape[time], dtype=torch.int64)
+
+    if wanted:
+        rnn.pack_padded_sequence, rnn.pad_packed_sequence = pack, pad
+    try:
+        yield packed
+    finally:
+        rnn.pack_padded_sequence, rnn.pad_packed_sequence = before
+
+
+def _flat(module: Any, arguments: Any, named: Any) -> Any:
+    """The module as one that takes tensors and gives tensors, as this call has them."""
+    import torch
+    from torch.utils import _pytree
+
+    given, structure = _pytree.tree_flatten((tuple(arguments), dict(named)))
+    places = [place for place, leaf in enumerate(given) if isinstance(leaf, torch.Tensor)]
+    constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in given]
+
+    class Flat(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *tensors: Any) -> Any:
+            leaves = list(constants)
+            for place, tensor in zip(places, tensors, strict=True):
+                leaves[place] = tensor
+            positional, by_name = _pytree.tree_unflatten(leaves, structure)
+            return tuple(_leaves(self.module(*positional, **by_name))[0])
+
+    return Flat().eval()
+
+
+def _require_free(program: Any, free: list[list[int]]) -> None:
+    """torch.export fixes a size in silence where the code depends on it."""
+    inputs = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
+    users = inputs[-len(free) :] if free else []
+    for tensor, sizes in zip(users, free, strict=True):
+        if any(isinstance(tensor.shape[size], int) for size in sizes):
+            raise NotSupported("its code depends on the length or the batch size, which the export would fix")
+
+
+def _differing(shapes: tuple[list[int], ...]) -> list[int]:
+    """Dimensions of a tensor that are not the same in all calls."""
+    return [place for place, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
+
+
+def _names(model: Model) -> dict[int, str]:
+    """How each module is called: by its path in the model, a component by its own name."""
+    places = {id(module): number for number, module in enumerate(all_modules(model))}
+    found: dict[int, str] = {}
+    for name, module in model.module.named_modules():
+        found.setdefault(places[id(module)], name or type(module).__name__)
+    for title, component in model.components.items():
+        for name, module in component.named_modules():
+            found.setdefault(places[id(module)], f"{title}.{name}" if name else title)
+    return found
+
+
+# -- in place
+
+
+def put_in_place(model: Model, found: Found) -> Conversion:
+    """Have the engine run the parts, and see in a trial that it does as asked. Raises NotSupported."""
+    from profiler.measure.parameters import size_bytes
+
+    before, all_layers, runtime = size_bytes(model), layers(model), found.runtime
+    numbers = sum(parameter.numel() for parameter in unique_parameters(model).values())
+    inner = {id(inner): inner for module in found.modules.values() for inner in module.modules()}
+    weighted = [layer for layer in all_layers if id(layer) in inner]
+    exported = {id(p): p.numel() for module in inner.values() for p in module.parameters(recurse=False)}
+    for part in runtime.parts:
+        module: Any = found.modules[part.name]
+        module.forward = part
+    _drop_weights(model, inner)
+    model.runtime = runtime
+    sizes = _sizes(runtime, size_bytes(model))
+    told, load_s = _try(model, found)
+    exports = [export for part in runtime.parts for export in part.exports]
+    chosen = runtime.engine
+    titles = [part.name for part in runtime.parts]
+    left = [
+        name
+        for name, component in model.components.items()
+        if id(component) not in inner and not any(id(module) in inner for module in component.modules())
+    ]
+    use = RuntimeUse(
+        engine=runtime.name,
+        version=importlib.metadata.version(chosen.PACKAGES[0]),
+        parts=titles,
+        in_torch=left,
+        refused=[reason for reason in found.refused if _worth_telling(reason)],
+        files=len(exports),
+        any_shape=chosen.DYNAMIC,
+        threads=told.threads,
+        precision=told.precision,
+        spinning=told.spinning,
+        export_s=sum(export.manifest.export_s for export in exports),
+        export_peak_bytes=max(export.manifest.export_peak_bytes for export in exports),
+        cached=all(export.cached for export in exports),
+        file_bytes=sum(cache.size_of(export.folder) for export in exports),
+        load_s=load_s,
+    )
+    quantized = ", int8 matrix products" if runtime.options.quantize else ""
+    return Conversion(
+        kind=f"{ENGINES[runtime.name].title}{quantized}",
+        engine=f"{runtime.name} {use.version}",
+        layers_converted=len(weighted),
+        layers_total=len(all_layers),
+        share_of_layers=len(weighted) / len(all_layers) if all_layers else None,
+        share_of_parameters=sum(exported.values()) / numbers if numbers else None,
+        bytes_before=before,
+        bytes_after=sizes,
+        notes=[*_notes(use), *told.notes],
+        runtime=use,
+    )
+
+
+class _Told(msgspec.Struct):
+    """What a trial of the sessions found."""
+
+    threads: int | None
+    precision: str | None
+    spinning: bool | None
+    notes: list[str]
+    load_s: float
+
+
+def _try(model: Model, found: Found) -> tuple[_Told, float]:
+    """Open the sessions in a fork, as a cell does, and run all examples."""
+    import torch
+
+    runtime = found.runtime
+
+    def run() -> _Told:
+        torch.set_num_threads(found.request.threads)
+        runtime.open()
+        run_all(model, [example.value for example in found.examples])
+        took = runtime.settings
+        assert took is not None
+        assert runtime.load_s is not None
+        return _Told(took.threads, took.precision, took.spinning, list(took.notes), runtime.load_s)
+
+    with failing(f"{ENGINES[runtime.name].title} cannot run what was exported"):
+        told = trial(model, run, _Told)
+    return told, told.load_s
+
+
+def _drop_weights(model: Model, inner: dict[int, Any]) -> None:
+    """Weights that the engine has in its file are not held twice. What other modules use too stays."""
+    import torch
+
+    used = {
+        id(tensor)
+        for module in (*all_modules(model), *(part for root in model.beside.values() for part in root.modules()))
+        if id(module) not in inner
+        for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    }
+    for module in inner.values():
+        for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+            if id(tensor) not in used:
+                tensor.data = torch.empty(0, dtype=tensor.dtype)
+    gc.collect()
+    hand_back_freed_memory()
+
+
+def _sizes(runtime: Runtime, left: Size) -> Size:
+    """The files by part, and what torch still holds. Of several files of a part, one is what would be deployed."""
+    files = {part.name: cache.size_of(part.exports[0].folder) for part in runtime.parts}
+    components = Counter(left.components)
+    components.update(files)
+    return Size(total=sum(components.values()), components={name: size for name, size in components.items() if size})
+
+
+def _worth_telling(reason: str) -> bool:
+    return "cannot take it" in reason or "times in a call" in reason or "TorchScript" in reason
+
+
+def _notes(use: RuntimeUse) -> list[str]:
+    title = ENGINES[use.engine].title
+    notes = [f"{title} {use.version} runs {', '.join(use.parts)}; all else of the call runs in torch."]
+    notes += [f"Not exported: {reason}." for reason in use.refused]
+    if timeline := engine(use.engine).TIMELINE:
+        notes.append(f"Operators of {title} are in no trace: {timeline}.")
+    return notes
