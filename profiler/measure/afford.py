@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from profiler.units import many, seconds_text
 
-LONG_SECONDS = 1.0  # a shorter call is never cut: what could be saved is not worth a figure
+LONG_SECONDS = 3.0  # a shorter call is never cut: the rounds of it fit in a minute
 # A run lasts as long as the time for so many cells, at least; a single cell may have that for timing, and once more for
 # its other passes, before its calls become fewer.
 CELLS_AT_LEAST = 6

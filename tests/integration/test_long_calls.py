@@ -14,14 +14,14 @@ from tests.helpers import program
 
 pytestmark = pytest.mark.slow
 
-SHORT, LONG = (0.1, 1), (2.0, 1)  # 75 ms and 1.5 s a call
-# A cell has 6 x 0.4 s for timing, and as much again beside: a long call to warm up, one that is timed, one for a trace.
-MEASURE = "measure: {budget: 0.4, rounds: 6}\n"
+SHORT, LONG = (0.1, 1), (2.0, 1)  # 175 ms and 3.5 s a call
+# A cell has 6 x 1 s for timing, and as much again beside: a long call to warm up, one that is timed, one for a trace.
+MEASURE = "measure: {budget: 1, rounds: 6}\n"
 
 
 class Run:
     def __init__(self, folder: Path, megabytes: int = 0) -> None:
-        name, arguments = ("Slow", f"{{per_second: 0.75, megabytes: {megabytes}}}")
+        name, arguments = ("Slow", f"{{per_second: 1.75, megabytes: {megabytes}}}")
         grid = "  export_logs: True\n"
         recipe = program.module_recipe(
             folder, name, arguments, seconds="[0.1, 2]", batches="[1]", more=MEASURE, grid=grid
@@ -70,7 +70,7 @@ def test_what_there_is_no_time_for_is_left_out_with_the_reason(run: Run) -> None
     assert (run.folder / long["trace"]).is_file()
     assert long["breakdown"] is None
     assert re.fullmatch(
-        r"a call takes 1\.\d\d s; 2 calls more would pass the 2\.40 s that a cell has beside its timing "
+        r"a call takes 3\.\d\d s; 2 calls more would pass the 6\.00 s that a cell has beside its timing "
         r"\(6 x measure\.budget\)",
         long["breakdown_reason"],
     )
@@ -82,7 +82,7 @@ def test_the_cell_says_how_many_calls_it_had(run: Run) -> None:
     reasons = run.cell(LONG)["verdict_reasons"]
     assert any("too short for the 6 rounds that a 95 % CI takes" in reason for reason in reasons)
     report = program.run("report", run.folder, "--full").stdout
-    assert re.search(r"- no 95 % CI: 1 timed call of 1\.\d\d s \(2 s x 1\)\.", report)
+    assert re.search(r"- no 95 % CI: 1 timed call of 3\.\d\d s \(2 s x 1\)\.", report)
     with (run.folder / "results.csv").open() as file:
         (row,) = [row for row in csv.DictReader(file) if float(row["audio_s"]) == LONG[0]]
     assert (row["calls"], row["rounds"]) == ("1", "1")
