@@ -422,7 +422,7 @@ class Profile:
             if patterns:
                 raise UserError(f"labels of {self._name}: no model is among the arguments; say which with model=...")
             return None
-        model: Any = SimpleNamespace(module=self._model, components={}, beside={})
+        model: Any = SimpleNamespace(module=self._model, components={}, beside={}, graph=None)
         try:
             return find_parts(model, patterns)
         except ModelError as error:
