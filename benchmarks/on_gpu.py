@@ -18,12 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from profiler.conditions.gpu import gpu_between, nvml, read_gpu
 from profiler.device import Device, check_device_name
 from profiler.errors import ProfilerError, UserError
+from profiler.measure.energy import Unavailable, find_sensor
 from profiler.measure.latency import timed
+from profiler.measure.passes.energy import measure_energy
 from profiler.processes import explain
 from profiler.report.table import Table
 from profiler.units import bytes_text, seconds_text
+from profiler.variants.graphed import Graphed
 
 BLOCK = 256_000_000  # bytes
 ROUNDED = 0.05  # of a block: allocators round up
@@ -101,6 +105,71 @@ def check_out_of_memory(device: Device, hold: Hold) -> list[Checked]:
     ]
 
 
+def check_copy(device: Device, given: Any) -> list[Checked]:
+    """`given`: a prepared input with one tensor."""
+    moved, count = device.moved((given, None))
+    place = str(moved[0].device)
+    return [("an input is copied to the device before the call", place, count == 1 and place.startswith(device.kind))]
+
+
+def check_graph(device: Device, run: Callable[[Any], Any], inputs: list[Any]) -> list[Checked]:
+    """`run` gives a tensor for one: many small operations, that the CPU launches one by one."""
+    if not device.records:
+        return [("graphs of the device", "torch records none on this kind of device", True)]
+    graphed = Graphed(run, device)
+    try:
+        graphed.prepare(inputs)
+        same = all(bool((graphed(value) == run(device.moved(value)[0])).all()) for value in inputs)
+    except Exception as error:
+        return [("a call is recorded as a graph", explain(error), False)]
+    plain, replayed = (min(timed(call, inputs[0], device).wall for _ in range(10)) for call in (run, graphed))
+    times = f"{seconds_text(replayed)}, without a graph {seconds_text(plain)}"
+    return [
+        ("a replayed call gives what the call gives", "same" if same else "other values", same),
+        ("a replayed call is no slower", times, replayed <= plain),
+    ]
+
+
+def check_conditions(device: Device, work: Callable[[Any], Any]) -> list[Checked]:
+    """What NVML tells of a second of work. Of devices of other vendors it knows nothing."""
+    import os
+
+    facts, library = device.facts(), nvml()
+    if isinstance(library, str):
+        return [("clock, heat and other processes are watched", library, False)]
+    before = read_gpu(facts)
+    end = time.perf_counter() + 1.0
+    while time.perf_counter() < end:
+        timed(work, None, device)
+    found = gpu_between(facts, before, [os.getpid()])
+    told = found.model_dump(exclude_none=True) if found else {}
+    text = ", ".join(f"{name} {value}" for name, value in told.items())
+    return [
+        ("NVML knows the device by its identity", str(facts), found is not None),
+        ("clock and temperature are told", text, {"clock_mhz", "temperature_c"} <= set(told)),
+        ("heat and power are told", text, "held_back" in told),
+        ("other processes are told from ours", text, "other_processes" in told),
+    ]
+
+
+def check_energy(device: Device, work: Callable[[Any], Any]) -> list[Checked]:
+    sensor = find_sensor(device.name)
+    if isinstance(sensor, Unavailable):
+        return [("energy", str(sensor), False)]
+    found = measure_energy(work, None, device, sensor, 1.0)
+    sensor.close()
+    if isinstance(found, Unavailable):
+        return [("energy", str(found), False)]
+    updates = min(found.window_seconds) / (found.update_seconds or 1e-3)
+    text = f"{found.mean_power_w:.0f} W, idle {found.idle_power_w or 0:.0f} W; {updates:.0f} updates in a window"
+    apart = found.spread is not None and found.spread[1] <= 1.1 * found.spread[0]
+    above = found.idle_power_w is None or found.mean_power_w > found.idle_power_w
+    return [
+        ("windows cover many updates of the sensor", text, updates >= 20),
+        ("they agree within 10 %", text, apart and above),
+    ]
+
+
 def check_run(device: Device, folder: Path) -> list[Checked]:
     """A small run of a shipped recipe, with traces."""
     from profiler.api import profile_recipe
@@ -120,6 +189,13 @@ def check_run(device: Device, folder: Path) -> list[Checked]:
             f", device {seconds_text(on_device.median)}" if on_device else ""
         )
         found.append((f"cell {cell.place}: device time within wall time", times, fits))
+        both = on_device is None or on_device.cpu_rtf is not None
+        figures = f"{on_device.cpu_rtf or 0:.2E} + {on_device.rtf:.2E}" if on_device else "no clock of the device"
+        found.append((f"cell {cell.place}: RTF as CPU + device", figures, both))
+        region = cell.timed_region or ""
+        found.append(
+            (f"cell {cell.place}: the timed region names the copy", region, "copy to the device included" in region)
+        )
         if peak is not None and peak.device is not None:
             size = run.results.models[0].size_bytes.total or 0
             figures = f"{bytes_text(peak.device)}, reserved {bytes_text(peak.device_reserved or 0)}"
@@ -130,6 +206,18 @@ def check_run(device: Device, folder: Path) -> list[Checked]:
         found.append((f"cell {cell.place}: the trace tells of kernels", figures, told or device.kind == "mps"))
     flags = ", ".join(f"{name} {value}" for name, value in run.results.models[0].flags.items())
     return [*found, ("flags are recorded", flags or "none", bool(flags))]
+
+
+def check_two(devices: str, folder: Path) -> list[Checked]:
+    """Cells on two devices at the same time, or a sentence where they differ."""
+    from profiler.api import profile_recipe
+
+    try:
+        run = profile_recipe(RECIPE, CELLS | {"profiling_dimensions.export_logs": False}, logdir=folder, device=devices)
+    except ProfilerError as error:
+        return [(f"cells on {devices}", str(error), "equal devices only" in str(error))]
+    used = sorted({cell.device or "none" for cell in run.results.cells})
+    return [(f"cells on {devices}", ", ".join(used), used == devices.split(","))]
 
 
 def report(device: Device) -> bool:
@@ -146,9 +234,24 @@ def report(device: Device) -> bool:
     def hold(size: int) -> Any:
         return torch.empty(size, dtype=torch.uint8, device=device.name)
 
+    def many(value: Any) -> Any:
+        for _ in range(200):
+            value = value * 1.01 + 0.5
+        return value
+
+    inputs = [torch.full((64,), float(number)) for number in range(3)]
     checked = [*check_clock(device, work), *check_memory(device, hold), *check_out_of_memory(device, hold)]
+    with torch.no_grad():
+        checked += [
+            *check_copy(device, inputs[0]),
+            *check_graph(device, many, [device.moved(one)[0] for one in inputs]),
+        ]
+    checked += [*check_conditions(device, work), *check_energy(device, work)]
     with tempfile.TemporaryDirectory() as folder:
         checked += check_run(device, Path(folder))
+    if device.kind != "mps" and torch.accelerator.device_count() > 1:
+        with tempfile.TemporaryDirectory() as folder:
+            checked += check_two(f"{device.kind}:0,{device.kind}:1", Path(folder))
     rows = [[what, figure, "yes" if holds else "NO"] for what, figure, holds in checked]
     memory = device.free_and_total_bytes()
     about = [f"torch {torch.__version__}, Python {platform.python_version()}, {platform.platform()}"]

@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 WIDTH = 108
 IN_README = ("Real-time factor", "Latency of one call", "Peak memory of the process")
 PLOT = "![RTFx over the length of the audio](docs/rtfx.svg)"
-PLACE = re.compile(r"(<!-- the run: docs/picture.py puts tables here -->\n).*?(\n<!-- the run: end -->)", re.DOTALL)
+BEGIN, END = "<!-- the run: {} puts tables here -->", "<!-- the run: end -->"
 
 
 def main() -> None:
@@ -47,9 +47,17 @@ def main() -> None:
 
 def _into_readme(tables: list[Table]) -> None:
     """The tables without their remarks, which say what disturbed this very run, and the first plot of the report."""
-    readme = HERE.parent / "README.md"
     texts = "\n\n".join([*(replace(table, remarks=[]).markdown() for table in tables), PLOT])
-    readme.write_text(PLACE.sub(lambda match: f"{match[1]}\n{texts}\n{match[2]}", readme.read_text()), encoding="utf-8")
+    between(HERE.parent / "README.md", "docs/picture.py", texts)
+
+
+def between(page: Path, command: str, text: str) -> None:
+    """Put what a command made of a run into the place that a page has for it."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN.format(command))
+    _, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"{page} has no place for what {command} makes: {BEGIN.format(command)} ... {END}")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

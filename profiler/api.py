@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pandas
 
     from profiler.execution.ab import Question
+    from profiler.execution.lanes import Lanes
     from profiler.execution.run import Options
-    from profiler.execution.workers import Workers
     from profiler.recipe.load import LoadedRecipe
 
 AB_SECONDS = 40.0  # for each cell: 3 % more work is found within it on a shared machine (benchmarks/README.md)
@@ -89,12 +89,12 @@ def profile_recipe(
     `overrides` sets dotted keys: {"measure.rounds": 5}. `trust` allows code that the recipe names. Cells that fail are
     in the results with their reason; what makes a run impossible raises an error of profiler.errors.
     """
-    from profiler.device import check_device_name
+    from profiler.device import check_device_names
     from profiler.execution.run import Options
     from profiler.recipe.load import load_recipe
     from profiler.shipped import recipe_path
 
-    check_device_name(device)
+    check_device_names(device)
     loaded = load_recipe(recipe_path(str(recipe)), overrides, trust)
     check_logdir(Path(logdir))
     options = Options(Path(logdir), device, threads, command=f"profile_recipe({str(recipe)!r})")
@@ -207,7 +207,7 @@ def run_recipe(
         execution = AbExecution(loaded, options, display, question) if question else Execution(loaded, options, display)
         interrupted = False
         try:
-            with _stopping(execution.workers) if signals else contextlib.nullcontext():
+            with _stopping(execution.lanes) if signals else contextlib.nullcontext():
                 results = execution.execute()
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
@@ -238,14 +238,14 @@ def _look_at_gpu(results: Results, folder: Path) -> None:
 
 
 @contextmanager
-def _stopping(workers: Workers) -> Iterator[None]:
+def _stopping(lanes: Lanes) -> Iterator[None]:
     """First Ctrl-C (SIGTERM, a closed terminal): end in order. Second: end at once, leaving no worker behind."""
     seen = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen:
-            workers.kill_now()
+            lanes.kill_now()
             os._exit(130)
         seen = True
         raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.errors import UserError
+from profiler.results.types import DeviceFacts
 
 KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
 NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
@@ -25,6 +26,20 @@ def check_device_name(name: str) -> str:
             f"Unknown device `{name}`; expected one of {', '.join(KINDS)}, or one with its number as cuda:1."
         )
     return name
+
+
+def check_device_names(names: str) -> str:
+    """'cuda:0,cuda:1' as it is; raises UserError. Several must be of one kind, each with its number."""
+    listed = [check_device_name(name) for name in names.split(",")]
+    if len(listed) == 1:
+        return names
+    if len(set(listed)) < len(listed):
+        raise UserError(f"--device {names} names a device twice.")
+    if len({name.partition(":")[0] for name in listed}) > 1 or not all(":" in name for name in listed):
+        raise UserError(
+            f"--device {names}: several devices must be of one kind, each with its number, as cuda:0,cuda:1."
+        )
+    return names
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,22 @@ class Device:
             raise UserError(f"There is no {self.name}; torch sees {torch.accelerator.device_count()} device(s).")
         torch.accelerator.set_device_index(self.index)  # events are recorded on streams of the current one
 
+    def facts(self) -> DeviceFacts | None:
+        """Which one it is; None of a CPU, which the environment tells of."""
+        import torch
+
+        if self.kind == "cpu":
+            return None
+        of_kind = getattr(getattr(torch, self.kind, None), "get_device_properties", None)
+        found = of_kind(self.index) if of_kind else None
+        uuid = getattr(found, "uuid", None)
+        return DeviceFacts(
+            place=self.name,
+            name=getattr(found, "name", None),
+            memory_bytes=getattr(found, "total_memory", None),
+            uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
+        )
+
     def synchronize(self) -> None:
         """Wait until the device has done what it was given."""
         import torch
@@ -83,6 +114,35 @@ class Device:
     def seconds_between(self, start: Any, end: Any) -> float | None:
         """Device time between two events; only after a synchronise."""
         return start.elapsed_time(end) / 1000.0 if start is not None else None
+
+    def moved(self, value: Any, copied: bool = False) -> tuple[Any, int]:
+        """A prepared input with its tensors on this device, and how many there are; the rest of it stays as it is.
+        `copied`: those that are there already, too."""
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return value.to(self.name, copy=copied), 1
+        if isinstance(value, dict):
+            found = {name: self.moved(each, copied) for name, each in value.items()}
+            return {name: each for name, (each, _) in found.items()}, sum(count for _, count in found.values())
+        if isinstance(value, (list, tuple)):
+            parts = [self.moved(each, copied) for each in value]
+            return type(value)(each for each, _ in parts), sum(count for _, count in parts)
+        return value, 0
+
+    @property
+    def records(self) -> bool:
+        """Whether torch can record what this kind of device is given, and replay it."""
+        import torch
+
+        return self.kind == "cuda" or (self.kind == "xpu" and hasattr(torch.accelerator, "Graph"))
+
+    def graph(self) -> Any:
+        """An empty recording: capture_begin, capture_end, replay. torch.accelerator has it since 2.12."""
+        import torch
+
+        made = getattr(torch.accelerator, "Graph", None) or torch.cuda.CUDAGraph
+        return made()
 
     def start_clean(self) -> None:
         """Before a cell: what an earlier one in this process left is given back, so that neither its peak nor what its

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from profiler.units import many
+from profiler.units import many, seconds_text
 
 RANDOM_DATA = "The input is random data, not speech: decoders may take other paths on it than on speech."
 RANDOM_ADDRESSES = (
@@ -30,12 +30,21 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
     "too_few_rounds": lambda rounds: (
         f"{many(round(rounds), 'round')}: too few for a 95 % CI, which takes 6 (measure.rounds)."
     ),
+    "long_calls": lambda seconds: (
+        f"calls of up to {seconds_text(seconds)}: the time of a cell (measure.budget) is too short for the 6 rounds "
+        "that a 95 % CI takes."
+    ),
     "other_processes": lambda cpus: f"other processes used up to {cpus:.1f} CPUs meanwhile.",
     "stretched": lambda ratio: (
         f"wall time grew up to {ratio:.1f} times while CPU time did not: other processes ran on the same CPUs."
     ),
     "stolen": lambda cpus: f"the hypervisor took up to {cpus:.2f} CPUs away (steal).",
     "throttled": lambda count: "the processor was throttled, by heat or by a CPU limit of the container.",
+    "gpu_held_back": lambda share: (
+        f"the GPU's clock was lowered by heat or its power limit in up to {share:.0%} of a round."
+    ),
+    "gpu_used": lambda share: f"another process used the GPU, up to {share:.0%} of the time.",
+    "gpu_others": lambda count: f"other processes ({count:.0f}) had the GPU open.",
     "thread_latency": lambda seconds: (
         f"inter-thread latency varied between rounds (up to {seconds * 1e6:.1f} µs): vCPUs were probably moved; "
         "--threads 1 does not depend on it."
@@ -100,6 +109,17 @@ def reference_drift(change: float) -> str:
 
 def gpu_shared(count: int) -> str:
     return f"Other processes use the GPU ({count}): figures will be unstable."
+
+
+def several_devices(names: list[str]) -> str:
+    return (
+        f"Cells are measured at the same time on {len(names)} equal devices ({', '.join(names)}), all rounds of a cell "
+        "on the same one. They share the machine's CPUs and memory: for the steadiest figures use one."
+    )
+
+
+def gpu_unwatched(why: str) -> str:
+    return f"Whether heat, power or other processes disturb the GPU cannot be seen: {why}."
 
 
 def stopped(by: str, rounds: int, unstable: int, cells: int) -> str:

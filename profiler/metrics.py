@@ -15,7 +15,7 @@ from profiler.errors import UserError, did_you_mean
 from profiler.measure.passes import PASSES
 from profiler.measure.passes.memory import MEMORY
 from profiler.measure.passes.memory import PEAK as PEAK
-from profiler.measure.passes.time import DEVICE_RTF
+from profiler.measure.passes.time import CPU_RTF, DEVICE_RTF
 from profiler.measure.passes.time import LATENCY as LATENCY
 from profiler.measure.passes.time import RTF as RTF
 from profiler.measure.passes.time import RTFX as RTFX
@@ -79,7 +79,7 @@ METRICS = {
     )
 }
 # What has a table of its own, seconds by batch sizes, in reading order. ALWAYS: also where every cell failed.
-GRIDS = (RTF, DEVICE_RTF, LATENCY, *(metric for metric in MEMORY if not metric.detail))
+GRIDS = (RTF, CPU_RTF, DEVICE_RTF, LATENCY, *(metric for metric in MEMORY if not metric.detail))
 ALWAYS = (RTF, LATENCY, PEAK)
 
 

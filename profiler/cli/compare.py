@@ -3,6 +3,7 @@
   profile.py compare latest                          the latest run with the one before it of the same recipe
   profile.py compare RUN RUN                         two runs of a recipe, or of two models, cell by cell
   profile.py compare RUN --variants float32 int8     two variants of one run, which took turns
+  profile.py compare RUN --variant int8              one of them with the baseline that the recipe gives it
   profile.py compare RUN RUN --fail-over 5%          exit status 3 when a cell got slower by more than 5 %
 
 Needs no model and no torch. Exit status: 0; 3 with --fail-over and a slower cell; 4 with --strict and an unclear one; 2
@@ -20,7 +21,7 @@ from profiler.cli.options import add_json, add_logdir
 from profiler.comparison.compare import compare_results
 from profiler.comparison.judge import THRESHOLD
 from profiler.comparison.result import CellComparison, Comparison
-from profiler.errors import StorageError, UserError
+from profiler.errors import StorageError, UserError, did_you_mean
 from profiler.report.comparison import detectable_text, terminal_parts
 from profiler.report.terminal import show
 from profiler.results.export.unpack import is_archive
@@ -42,8 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{NAMES}, or a FILE.zip; the baseline first; one alone is compared with the run before it",
     )
     add_logdir(parser)
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--variants", nargs=2, metavar=("A", "B"), help="A of the baseline against B of the others, or of the same run"
+    )
+    which.add_argument(
+        "--variant", metavar="B", help="B against the variant that the recipe names as its `baseline`, else the first"
     )
     parser.add_argument(
         "--threshold",
@@ -68,9 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     over = parse_percent("--fail-over", arguments.fail_over) if arguments.fail_over is not None else None
     style = choose_format(arguments)
     variants = tuple(arguments.variants) if arguments.variants else None
-    if len(arguments.runs) == 1 and variants is None:
+    if len(arguments.runs) == 1 and variants is None and arguments.variant is None:
         arguments.runs = _with_the_one_before(arguments.runs[0], arguments.logdir)
     runs, problems = _read(arguments.runs, arguments.logdir)
+    if runs and arguments.variant is not None:
+        variants = _baseline_of(arguments.variant, runs[0]), arguments.variant
     comparison = None
     if runs and (len(runs) > 1 or len(arguments.runs) == 1):
         comparison, unpaired = _compare(runs, variants, arguments.across_machines, threshold)
@@ -82,6 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("\n".join(problems))
     assert comparison is not None
     return _exit_status(comparison, over, arguments.strict)
+
+
+def _baseline_of(variant: str, run: Results) -> str:
+    if variant not in run.variants:
+        raise UserError(f"{run.run.id} has no variant {variant}.{did_you_mean(variant, run.variants)}")
+    if (baseline := run.baseline(variant)) == variant:
+        raise UserError(f"{variant} is the baseline of {run.run.id} itself: name another variant, or two.")
+    return baseline
 
 
 def _with_the_one_before(name: str, logdir: Path) -> list[str]:

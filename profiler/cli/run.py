@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from profiler.cli.options import add_full, add_json, add_logdir, add_recipe, overrides
-from profiler.device import check_device_name
+from profiler.device import check_device_names
 from profiler.errors import Interrupted, UserError
 from profiler.models.identify import could_be_model
 from profiler.recipe.init import write_recipe
@@ -23,7 +23,12 @@ from profiler.shipped import recipe_path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser)
     add_logdir(parser)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu, mps, or cuda:N (default: cpu)")
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="cpu, cuda, xpu, mps, or cuda:N (default: cpu); cuda:0,cuda:1 measures cells at the same time on equal "
+        "devices",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
     parser.add_argument("--resume", metavar="RUN", help="measure what a run of the recipe lacks, such as latest")
     add_json(parser, "the results")
@@ -37,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         written = write_recipe(arguments.recipe)
         path = written.path
         print(f"Wrote {path}: {written.found.source} as {written.found.type}.", file=sys.stderr)
-    check_device_name(arguments.device)
+    check_device_names(arguments.device)
     if arguments.threads is not None and arguments.threads < 1:
         raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
     loaded = load_recipe(path, overrides(arguments.overrides), arguments.trust)

@@ -109,7 +109,7 @@ class AbExecution(Execution):
     def make_schedule(self) -> RoundSchedule:
         return TurnSchedule(super().make_schedule(), self.question)
 
-    def round_size(self, measure: Measure) -> RoundSize:
+    def round_size(self, measure: Measure, long: bool) -> RoundSize:
         return TURNS
 
     def cpus(self, number: int, variant: str) -> tuple[int, ...]:

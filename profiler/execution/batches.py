@@ -45,6 +45,9 @@ def time_batches(
                 model.prepare(batch) if step is None else _with_targets(step, batch, work, done.unreadable, job.seed)
             )
             run = step or model.run
+            if model.graph is not None:
+                model.graph.forget()
+                model.graph.prepare([value])
             if not warm:
                 timed(run, value, device)
                 warm = True

@@ -19,10 +19,11 @@ import msgspec
 from pydantic import BaseModel
 
 from profiler.dataset.items import Utterance
+from profiler.measure.afford import Allowance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
 from profiler.recipe.schema import Labels, Trace, Training, Variant
-from profiler.results.types import CellInput, Conversion, Parameters, Reference, Size, TrainingSetup
+from profiler.results.types import CellInput, Conversion, DeviceFacts, Parameters, Reference, Size, TrainingSetup
 from profiler.runtimes.part import EngineRequest
 from profiler.sandbox import Places
 
@@ -56,6 +57,8 @@ class CellJob(Job, tag="cell", frozen=True, kw_only=True):
     batch_size: int
     padding: float = 0.0
     size: RoundSize = RoundSize()
+    allowance: Allowance = Allowance()
+    call_s: float | None = None  # how long a call takes, by what is known before
     handoff: bool = False  # also time how long one thread takes to hand work to another
     turns: bool = False  # each timed call waits for the parent's word, so that two jobs can take turns
     trace: Trace = msgspec.field(default_factory=Trace)
@@ -134,6 +137,8 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     training: TrainingSetup | None
     versions: dict[str, str]
     flags: dict[str, str]
+    device: DeviceFacts | None
+    copy_to_device: Literal["included", "excluded"] | None
     notes: list[str]
 
 

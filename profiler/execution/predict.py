@@ -5,26 +5,40 @@ from __future__ import annotations
 import math
 
 from profiler.execution.cell import CellState
+from profiler.measure.afford import CELLS_AT_LEAST, Allowance, PassCalls
 from profiler.measure.fit import Predictor
 from profiler.measure.latency import WARMUP_SECONDS, RoundSize
 from profiler.measure.passes import PASSES
 from profiler.plan import Cell
 from profiler.recipe.schema import Measure, Recipe
+from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.units import bytes_text, seconds_text
 
 MEMORY_MARGIN = 0.9  # of what is available: the prediction is not exact, and the system needs a little itself
 BYTES_PER_SAMPLE = 4
 
 
-def round_size(measure: Measure) -> RoundSize:
-    """Half of a cell's time is for its first rounds, warm-up left aside; the rest for those that need more."""
-    return RoundSize(measure.warmup, measure.min_calls, measure.max_calls, measure.budget / 2 / measure.rounds)
+def round_size(measure: Measure, long: bool = False) -> RoundSize:
+    """Half of a cell's time is for its first rounds, warm-up left aside; the rest for those that need more. Long calls
+    are not warmed up for: what is done once takes a small part of them."""
+    seconds = measure.budget / 2 / measure.rounds
+    return RoundSize(0 if long else measure.warmup, measure.min_calls, measure.max_calls, seconds)
 
 
-def calls_in_round(recipe: Recipe, round_number: int) -> int:
-    """The fewest calls that a cell takes in a round, all passes together."""
-    wanted = (each for each in PASSES.values() if each.every_round or round_number == 0)
-    return sum(each.calls(recipe) for each in wanted if each.wanted(recipe))
+def allowance(recipe: Recipe) -> Allowance:
+    """What a cell may take."""
+    measure = recipe.measure
+    return Allowance(
+        seconds=CELLS_AT_LEAST * measure.budget,
+        limit=measure.limit,
+        rounds=min(measure.rounds, INTERVAL_NEEDS),
+        min_calls=measure.min_calls,
+        passes={
+            name: PassCalls(each.calls(recipe), each.fewest(recipe), not each.essential, each.asked)
+            for name, each in PASSES.items()
+            if each.wanted(recipe)
+        },
+    )
 
 
 class Forecast:
@@ -32,6 +46,7 @@ class Forecast:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
+        self.allowance = allowance(recipe)
         self.window: float | None = None
         self._latency, self._memory = Predictor(), Predictor()
 
@@ -60,11 +75,11 @@ class Forecast:
         latency = self.latency(cell)
         if latency is None:
             return None
-        measure = self.recipe.measure
-        warmup = min(measure.warmup * latency, max(latency, WARMUP_SECONDS))
+        measure, long = self.recipe.measure, self.allowance.long(latency)
+        warmup = min(measure.warmup * latency, max(latency, WARMUP_SECONDS)) if round_number == 0 or not long else 0.0
         timed = min(measure.max_calls * latency, max(measure.min_calls * latency, round_size(measure).seconds))
-        other_passes = calls_in_round(self.recipe, round_number) - calls_in_round(self.recipe, 1)
-        return warmup + timed + other_passes * latency
+        calls = self.allowance.calls(latency) if round_number == 0 else {}
+        return warmup + timed + sum(count for name, count in calls.items() if name != "time") * latency
 
     def too_large(self, cell: Cell, available_memory: int, rate: int) -> str | None:
         """Why a call of this size would not fit in memory; None when it does."""
@@ -79,10 +94,10 @@ class Forecast:
             return too_large
         latency = self.latency(cell)
         limit = self.recipe.measure.limit
-        if latency is not None and latency * calls_in_round(self.recipe, 0) > limit:
-            needed = seconds_text(latency * calls_in_round(self.recipe, 0))
-            return (
-                f"would take about {needed} at {seconds_text(latency)} per call, over measure.limit "
-                f"({seconds_text(limit)})"
-            )
-        return None
+        calls = sum(self.allowance.calls(latency).values())
+        if latency is None or latency * calls <= limit:
+            return None
+        return (
+            f"would take about {seconds_text(latency * calls)} at {seconds_text(latency)} per call, over "
+            f"measure.limit ({seconds_text(limit)})"
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, Pair, unequal_keys
 from profiler.conditions.floor import record_floor
+from profiler.conditions.gpu import nvml
 from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
@@ -60,6 +61,8 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
     others = sum(gpu.processes for gpu in environment.gpu)
     if others and device.startswith("cuda"):
         found.append(messages.gpu_shared(others))
+    if device.startswith("cuda") and isinstance(why := nvml(), str):
+        found.append(messages.gpu_unwatched(why))
     if recipe.profiling_dimensions.example_audio is None:
         found.append(messages.RANDOM_DATA)
     protection = environment.sandbox

@@ -18,12 +18,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
 
 from profiler import messages
 from profiler.conditions import counters
+from profiler.conditions.gpu import gpu_between, read_gpu
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
@@ -31,6 +33,7 @@ from profiler.execution.cell import CellState
 from profiler.execution.channel import CellJob, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
+from profiler.execution.lanes import Lanes
 from profiler.execution.predict import Forecast, round_size
 from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
 from profiler.execution.schedule import RoundSchedule, Visit
@@ -87,9 +90,13 @@ class Execution:
         self.file = ResultsFile(self.folder, results)
         known = {found.key: found for found in earlier.cells} if earlier else {}
         self.states = {cell: self._state(cell, known) for cell in self.plan.cells}
-        self.workers = Workers(loaded, self.folder, options.device, self.threads)
-        self.workers.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
-        self.workers.on_load = self._loaded
+        devices = options.device.split(",")
+        lanes = [Workers(loaded, self.folder, device, self.threads) for device in devices]
+        for each in lanes:
+            each.before_load = lambda variant: display.loading(loaded.by_variant[variant].pretrained_model.source)
+            each.on_load = partial(self._loaded, each.device.name)
+        self.lanes = Lanes(lanes, self.plan.cells, list(known.values()))
+        self.workers = self.lanes.workers[0]  # for what is done once
         self.dataset = DatasetPasses(data, loaded, self.workers, self.file, display) if data else None
         if self.dataset is not None:
             self.dataset.take_up(results.datasets)
@@ -105,10 +112,22 @@ class Execution:
         """What the rounds of this run visit."""
         measure = {variant: recipe.measure for variant, recipe in self.loaded.by_variant.items()}
         states = {cell: self.states[cell] for cell in self.plan.to_measure}
-        return RoundSchedule(states, measure, self.recipe.measure.seed, self.recipe.measure.rounds)
+        allowances = {variant: forecast.allowance for variant, forecast in self.forecasts.items()}
+        return RoundSchedule(
+            states,
+            measure,
+            self.recipe.measure.seed,
+            self.recipe.measure.rounds,
+            allowances=allowances,
+            call_seconds=self.call_seconds,
+        )
 
-    def round_size(self, measure: Measure) -> RoundSize:
-        return round_size(measure)
+    def call_seconds(self, cell: Cell) -> float | None:
+        """How long a call takes: measured, or as the cells that were measured say."""
+        return self.states[cell].median or self.forecasts[cell.variant].latency(cell)
+
+    def round_size(self, measure: Measure, long: bool) -> RoundSize:
+        return round_size(measure, long)
 
     def cpus(self, number: int, variant: str) -> tuple[int, ...]:
         """The CPUs that a round is held to; none: those that the system chooses."""
@@ -133,13 +152,13 @@ class Execution:
                 self._dataset_round(number)
             self._finish()
         except KeyboardInterrupt:
-            self.workers.close()
+            self.lanes.close()
             head.run.status = "interrupted"
             head.run.finished = now()
             self.file.write()
             raise
         finally:
-            self.workers.close()
+            self.lanes.close()
             self.file.close()
             os.close(self._lock)
         return read_results(self.folder)
@@ -154,6 +173,7 @@ class Execution:
         try:
             with self._failing(first, (WorkerError,)):
                 self.workers.ready(first)
+                self.lanes.load_all(first)
                 self._check_overrides()
                 head.environment.reference = self._reference(first)
         except ModelError:
@@ -161,6 +181,8 @@ class Execution:
             raise
         for text in warnings_at_start(head.environment, self.options.device, self.recipe):
             self._note(text)
+        if self.lanes.several:
+            self._note(messages.several_devices(list(self.lanes.facts)))
         for cell, reason in self.plan.skipped.items():
             self.states[cell].skip = reason
         for state in self.states.values():
@@ -186,7 +208,7 @@ class Execution:
     def _leave_nothing(self) -> None:
         """Nothing was measured: no empty run stays behind."""
         if not self.options.resume:
-            self.workers.close()
+            self.lanes.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -202,41 +224,49 @@ class Execution:
             self.dataset.round(number, variant.name, self.forecasts[variant.name])
 
     def _round(self, number: int, visits: list[Visit]) -> None:
-        self.workers.begin_round()
+        self.lanes.begin_round()
         handoffs: dict[str, float | None] = {}
-        for cells in visits:
-            states = [self.states[cell] for cell in cells]
-            for state in states:
-                if state.open:
-                    self._ready(state.cell.variant)
-                if number == 0 and state.open:
-                    state.skip = self._reason_to_skip(state.cell)
-            if all(state.open for state in states):
-                self.display.cell(cells[0], number, self._to_come()[0])
-                with self._failing(cells[0].variant):
-                    self._measure(number, states, handoffs)
-            for state in states:
-                self.forecasts[state.cell.variant].learn(state)
-                self.display.cell_done(self._put(state), number, *self._to_come())
+        self.lanes.each(visits, lambda cells: self._visit(number, cells, handoffs))
         self.file.head.run.rounds = self.schedule.number
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
+
+    def _visit(self, number: int, cells: Visit, handoffs: dict[str, float | None]) -> None:
+        """A cell in a round, or two that take turns."""
+        states = [self.states[cell] for cell in cells]
+        for state in states:
+            if state.open:
+                self._ready(state.cell.variant, self.lanes.of(state.cell))
+            if number == 0 and state.open:
+                state.skip = self._reason_to_skip(state.cell)
+        if all(state.open for state in states):
+            self.display.cell(cells[0], number, self._to_come()[0])
+            with self._failing(cells[0].variant):
+                self._measure(number, states, handoffs)
+        for state in states:
+            self.forecasts[state.cell.variant].learn(state)
+            self.display.cell_done(self._put(state), number, *self._to_come())
 
     def _measure(self, number: int, states: list[CellState], handoffs: dict[str, float | None]) -> None:
         """All passes of a cell in a round, or of two that take turns. What was done before a pass failed is kept.
 
         The time from thread to thread is taken once in a round, for it changes with the machine, not with the cell.
         """
+        lane = self.lanes.of(states[0].cell)
         jobs = {state.cell.variant: self._job(number, state, state.cell.variant not in handoffs) for state in states}
-        workers = [self.workers.ready(variant) for variant in jobs]
-        before = counters.read_counters([worker.pid for worker in workers])
+        workers = [lane.ready(variant) for variant in jobs]
+        gpu, pids = self.lanes.facts.get(lane.device.name), self.lanes.pids
+        gpu_before, before = read_gpu(gpu), counters.read_counters(pids)
         limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
-        if len(states) == 1:
-            outcomes = [self.workers.run(jobs, limit, self.display.event)]
-        else:
-            outcomes = self.workers.take_turns(jobs, limit, self.display.event)
-        used = sum(worker.job_cpu_seconds for worker in workers)
-        after = counters.read_counters([worker.pid for worker in workers], used)
+        # Of several devices at work there is no one call that could be shown.
+        on_event = Display().event if self.lanes.several else self.display.event
+        with self.lanes.measuring():
+            together = len(states) > 1
+            outcomes = lane.take_turns(jobs, limit, on_event) if together else [lane.run(jobs, limit, on_event)]
+        # A worker that does jobs in itself has their time in its own already.
+        used = sum(worker.job_cpu_seconds for worker in workers) if lane.can_fork else 0.0
+        after = counters.read_counters(pids, used)
         condition = counters.between(before, after)
+        condition.gpu = gpu_between(gpu, gpu_before, pids)
         for state, (results, failure) in zip(states, outcomes, strict=True):
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)
@@ -247,16 +277,19 @@ class Execution:
 
     def _job(self, number: int, state: CellState, handoff: bool) -> CellJob:
         recipe: Recipe = self.loaded.by_variant[state.cell.variant]
-        measure = recipe.measure
+        measure, forecast = recipe.measure, self.forecasts[state.cell.variant]
+        call_s = self.call_seconds(state.cell)
         return CellJob(
             threads=self.threads[state.cell.variant],
             passes=state.passes(recipe),
-            device=self.options.device,
+            device=self.lanes.of(state.cell).device.name,
             seconds=state.cell.seconds,
             batch_size=state.cell.batch_size,
             seed=measure.seed + 1000 * number,
             padding=recipe.profiling_dimensions.padding,
-            size=self.round_size(measure),
+            size=self.round_size(measure, forecast.allowance.long(call_s)),
+            allowance=forecast.allowance,
+            call_s=call_s,
             cpus=self.cpus(number, state.cell.variant),
             handoff=handoff and self.options.device == "cpu",
             trace=recipe.trace,
@@ -283,7 +316,7 @@ class Execution:
         head.environment.at_end = read_state()
         head.run.stopped_by = self.schedule.stopped_by
         if measured and self.schedule.stopped_by is not None:
-            by, rounds = self.schedule.stopped_by, self.schedule.number
+            by, rounds = self.schedule.stopped_by, head.run.rounds
             self.display.note(messages.stopped(by, rounds, len(unstable), len(measured)))
         failed = any(state.failure for state in self.states.values()) or (
             self.dataset is not None and self.dataset.has_failures
@@ -298,7 +331,8 @@ class Execution:
         found = known.get((cell.variant, cell.seconds, cell.batch_size))
         return CellState.from_result(cell, found) if found else CellState(cell)
 
-    def _loaded(self, variant: str, loaded: Loaded, seconds: float) -> None:
+    def _loaded(self, device: str, variant: str, loaded: Loaded, seconds: float) -> None:
+        self.lanes.facts[device] = loaded.device
         wanted = self.loaded.by_variant[variant].pretrained_model
         self.file.head.run.loading_s += seconds
         baseline = next(each.baseline for each in self.recipe.variants if each.name == variant)
@@ -334,6 +368,8 @@ class Execution:
             Path(audio).name if audio else "random data",
             self.schedule.stopped_by or "",
         )
+        device = self.lanes.of(state.cell).device
+        result.device = device.name if state.rounds and (device.kind != "cpu" or self.lanes.several) else None
         put_energy(result, self.given_power, self.recipe)
         put_operations(result, self.peaks.get(str(self.threads[state.cell.variant])), model)
         return result
@@ -346,6 +382,7 @@ class Execution:
         try:
             yield
         except kinds as error:
+            self.lanes.check()
             failed = str(error)
         except NotSupported as error:
             skipped = f"variant not supported: {error}"
@@ -356,17 +393,17 @@ class Execution:
         if failed:
             self.display.variant_failed(variant, len(states), failed)
 
-    def _ready(self, variant: str) -> None:
+    def _ready(self, variant: str, workers: Workers | None = None) -> None:
         """Load a variant's model and measure the machine's peak with its number of threads, once each."""
         with self._failing(variant):
-            self.workers.ready(variant)
+            (workers or self.workers).ready(variant)
             if str(self.threads[variant]) not in self.peaks:
-                self._reference(variant)
+                self._reference(variant, workers)
 
-    def _reference(self, variant: str) -> Reference | None:
+    def _reference(self, variant: str, workers: Workers | None = None) -> Reference | None:
         """What the machine does now, in the variant's process; a disturbance lowers it, so the best is the peak."""
         self.display.status("reference workload")
-        found, threads = self.workers.reference(variant, REFERENCE_SECONDS), str(self.threads[variant])
+        found, threads = (workers or self.workers).reference(variant, REFERENCE_SECONDS), str(self.threads[variant])
         if found is not None:
             self.peaks[threads] = higher_peak(self.peaks.get(threads), found)
         return found

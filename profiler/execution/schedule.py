@@ -1,7 +1,8 @@
 """Which cells a round visits, and when a run has enough.
 
     round 1      all cells, smaller before larger: they say whether a larger one fits
-    round 2 ...  all cells of all variants, in shuffled order, another one each time, until the run has seen enough
+    round 2 ...  all cells of all variants, in shuffled order, another one each time, until the run has seen enough;
+                 cells whose calls are long, as often as their time allows
     and on       the cells whose 95 % CI is still wider than wanted, until none is left or the time is spent
 
 Rounds are the unit: the calls of one round are alike, so time goes into more rounds, and to the cells that need them.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 from profiler.execution.cell import CellState
+from profiler.measure.afford import CELLS_AT_LEAST, Allowance
 from profiler.plan import Cell, first_round_order, later_round_order
 from profiler.recipe.schema import Measure
 from profiler.results.statistics import INTERVAL_NEEDS
@@ -23,9 +25,7 @@ from profiler.units import many
 
 StoppedBy = Literal["width", "budget", "rounds", "decided"]
 Visit = tuple[Cell, ...]  # one cell, or two that take turns
-# A run lasts at least as long as the time for so many cells: a minute, with 10 s for each. Shared machines change their
-# speed for tens of seconds, which rounds made in a few seconds cannot show (benchmarks/README.md, section 1).
-CELLS_AT_LEAST = 6
+UNLIMITED = Allowance()
 
 
 class RoundSchedule:
@@ -38,8 +38,13 @@ class RoundSchedule:
         seed: int,
         rounds: int,
         clock: Callable[[], float] = time.monotonic,
+        allowances: Mapping[str, Allowance] | None = None,
+        call_seconds: Callable[[Cell], float | None] | None = None,
     ) -> None:
         self.states = states
+        self.allowances = allowances or {}  # of each variant
+        # How long a call takes: measured, or as it is predicted.
+        self.call_seconds = call_seconds or (lambda cell: states[cell].median)
         self.measure = measure  # of each variant
         self.seed = seed
         self.rounds = rounds  # that every cell gets
@@ -69,7 +74,11 @@ class RoundSchedule:
 
     def planned(self) -> dict[Cell, int]:
         """How many of the first rounds each cell still lacks."""
-        lacking = {cell: self.rounds - len(state.rounds) for cell, state in self.states.items() if state.open}
+        lacking = {
+            cell: min(self.rounds - len(state.rounds), self._affordable(cell))
+            for cell, state in self.states.items()
+            if state.open
+        }
         return {cell: count for cell, count in lacking.items() if count > 0}
 
     def unstable(self) -> list[Cell]:
@@ -92,7 +101,10 @@ class RoundSchedule:
 
     def span_left(self) -> float:
         """Seconds for which the run goes on with all cells, however stable; a quick look, without intervals, just takes
-        its rounds."""
+        its rounds.
+
+        Shared machines change their speed for tens of seconds, which rounds made in a few seconds cannot show
+        (benchmarks/README.md, section 1): that is a minute, with 10 s for each cell."""
         budgets = [self.measure[cell.variant].budget for cell in self._open()]
         least = CELLS_AT_LEAST * max(budgets, default=0.0) if self.rounds >= INTERVAL_NEEDS else 0.0
         return least - (self.clock() - self.started if self.started is not None else 0.0)
@@ -100,18 +112,33 @@ class RoundSchedule:
     def _open(self) -> list[Cell]:
         return [cell for cell, state in self.states.items() if state.open]
 
+    def _allowance(self, cell: Cell) -> Allowance:
+        return self.allowances.get(cell.variant, UNLIMITED)
+
+    def _visit_seconds(self, cell: Cell) -> float:
+        """What another round of a cell takes, where that matters: where its calls are long."""
+        return self._allowance(cell).visit_seconds(self.call_seconds(cell))
+
+    def _affordable(self, cell: Cell) -> int:
+        """How many more rounds the cell's own time allows; the first it always has."""
+        state = self.states[cell]
+        spent = state.work.get("time", 0.0) if state.rounds else None
+        return self._allowance(cell).more_rounds(self.call_seconds(cell), spent)
+
     def _cells(self) -> list[Cell]:
+        affordable = [cell for cell in self._open() if self._affordable(cell)]
         if self.number < self.rounds:
-            return [cell for cell in self._open() if len(self.states[cell].rounds) <= self.number]
-        if self.span_left() > 0:
-            return self._open()
+            return [cell for cell in affordable if len(self.states[cell].rounds) <= self.number]
+        if self.span_left() > 0 and affordable:
+            return affordable
         unstable = self.unstable()
         if not unstable:
             self.stopped_by = "width"
         elif self.rounds < INTERVAL_NEEDS:  # a quick look was asked for: there is no interval to make narrower
             self.stopped_by = "rounds"
-        elif self.seconds_left() <= 0:
-            self.stopped_by = "budget"
         else:
-            return unstable
+            left = self.seconds_left()
+            if left > 0 and (fitting := [cell for cell in unstable if self._visit_seconds(cell) <= left]):
+                return fitting
+            self.stopped_by = "budget"
         return []

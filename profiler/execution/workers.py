@@ -313,6 +313,10 @@ class Workers:
         self._used = False  # whether a process has done a job in itself
 
     @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in list(self._workers.values())]
+
+    @property
     def can_fork(self) -> bool:
         return self.device.can_fork and sys.platform == "linux"
 

@@ -43,7 +43,9 @@ class RoundSize:
 
 @dataclass(frozen=True)
 class CallTimes:
-    """Seconds of one call: wall time, CPU time of all threads of the process, the device's own where it has a clock."""
+    """Seconds of one call: wall time, CPU time of all threads of the process, the device's own where it has a clock.
+
+    CPU time ends where the call returns: the CPU may spin while it waits for a device, which is the device's time."""
 
     wall: float
     cpu: float
@@ -147,9 +149,9 @@ def timed(run: Callable[[Any], Any], value: Any, device: Device) -> CallTimes:
     start = time.perf_counter()
     run(value)
     after = device.event()
+    cpu = time.process_time() - cpu
     device.synchronize()
     end = time.perf_counter()
-    cpu = time.process_time() - cpu
     later_stops, later_slept = _pauses()
     return CallTimes(
         round(end - start, CLOCK_DIGITS),

@@ -20,6 +20,7 @@ from profiler.results.metric import HIGHER, detail, of
 from profiler.results.types import PHASES, Loss, PeakMemory, Phase, PhaseTotal, StepFigures, StepTotals
 
 if TYPE_CHECKING:
+    from profiler.measure.passes.memory import Calls
     from profiler.training.step import TrainingStep
 
 SPAN = "phase: "  # before the name of a phase, in a trace
@@ -85,12 +86,14 @@ def training_round(step: TrainingStep, inputs: list[Any]) -> TrainingSteps:
     )
 
 
-def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:
+def memory_by_phase(step: TrainingStep, calls: Calls, device: Device) -> tuple[PeakMemory, dict[str, PeakMemory]]:
     """The figures of the memory pass, of the whole step and of each phase."""
     found: PhaseBytes = {name: {} for name in PHASES}
-    above = _process_peaks(step, value, device, found)
-    if device.kind == "cpu":
-        _tensor_peaks(step, value, found)
+    if calls.recorded_first:
+        _tensor_peaks(step, calls, device, found)
+    above = _process_peaks(step, calls, device, found)
+    if not calls.recorded_first:
+        _tensor_peaks(step, calls, device, found)
 
     def most(kind: str) -> int | None:
         values = [peaks.get(kind) for peaks in found.values()]
@@ -100,7 +103,7 @@ def memory_by_phase(step: TrainingStep, value: Any, device: Device) -> tuple[Pea
     return whole, {phase: PeakMemory(**peaks) for phase, peaks in found.items()}
 
 
-def _process_peaks(step: TrainingStep, value: Any, device: Device, found: PhaseBytes) -> int | None:
+def _process_peaks(step: TrainingStep, calls: Calls, device: Device, found: PhaseBytes) -> int | None:
     """The kernel's high-water mark, and the device's, set back at each phase; how far the highest lies above before."""
     from profiler.measure.passes import memory
 
@@ -121,20 +124,24 @@ def _process_peaks(step: TrainingStep, value: Any, device: Device, found: PhaseB
         found[phase]["device"] = device.peak_bytes()
 
     with step.around(watched):
-        step(value)
+        calls.watched(calls.watched_value)
     peaks = [peak for each in found.values() if (peak := each["process"]) is not None]
     return max(0, max(peaks) - before) if peaks else None
 
 
-def _tensor_peaks(step: TrainingStep, value: Any, found: PhaseBytes) -> None:
+def _tensor_peaks(step: TrainingStep, calls: Calls, device: Device, found: PhaseBytes) -> None:
     """Exact sums of the allocator's events; the clock of spans and of these events is the same."""
+    if device.kind != "cpu":
+        if calls.recorded_first:
+            calls.recorded(calls.recorded_value)
+        return
     from torch.autograd.profiler import profile
 
     from profiler.measure.passes import memory
 
     gc.collect()
     with profile(profile_memory=True) as recording, memory.new_threads_recorded(), phase_spans(step):
-        step(value)
+        calls.recorded(calls.recorded_value)
     levels = memory.levels(recording)
     for event in recording.kineto_results.events():
         if event.name().startswith(SPAN):

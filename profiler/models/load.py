@@ -7,15 +7,21 @@ weights of the described architecture.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from profiler.errors import ModelError
+from profiler.device import Device
+from profiler.errors import ModelError, NotSupported
 from profiler.hyperyaml.allowed import unsafe_settings
 from profiler.models.formats import HOW_TO_GET
 from profiler.models.model import Model, ModelRequest
 from profiler.models.registry import Adapter, adapter_for
 from profiler.models.torchaudio.on_cpu import ensure_torchaudio
+
+if TYPE_CHECKING:
+    from profiler.audio import Batch
 
 
 def load_model(request: ModelRequest) -> Model:
@@ -36,7 +42,24 @@ def load_model(request: ModelRequest) -> Model:
         if request.weights == "auto" and reason:
             model.notes.insert(0, f"{request.source}: {reason}; using random weights of the same architecture.")
     model.module.eval()
+    if request.copy_to_device == "excluded" and request.device != "cpu":
+        model.prepare = placed(model.prepare, Device(request.device))
     return model
+
+
+def placed(prepare: Callable[[Batch], Any], device: Device) -> Callable[[Batch], Any]:
+    """The same, with what it gives on the device already: moving it there again within a call then costs nothing."""
+
+    def prepare_on_device(batch: Batch) -> Any:
+        value, tensors = device.moved(prepare(batch))
+        if not tensors:
+            raise NotSupported(
+                "measure.copy_to_device: excluded: the model's first step (features or tokens) runs on the CPU, so the "
+                "copy to the device lies in the middle of a call; leave it at `included`"
+            )
+        return value
+
+    return prepare_on_device
 
 
 def build_for_counting(request: ModelRequest) -> Model:

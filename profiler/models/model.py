@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe, Training
     from profiler.runtimes.part import Runtime
     from profiler.training.tasks import Task
+    from profiler.variants.graphed import Graphed
 
 
 def refuse_unknown(overrides: Iterable[str], known: Iterable[str], whose: str) -> None:
@@ -53,6 +54,7 @@ class ModelRequest:
     new_tokens: int | None = None
     seed: int = 0
     device: str = "cpu"
+    copy_to_device: Literal["included", "excluded"] = "included"
 
     @property
     def described(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ def model_request(recipe: Recipe, base: Path, device: str = "cpu", trust: bool =
         new_tokens=wanted.new_tokens,
         seed=recipe.measure.seed,
         device=device,
+        copy_to_device=recipe.measure.copy_to_device,
     )
 
 
@@ -157,4 +160,5 @@ class Model:
     window: float | None = None  # seconds to which shorter audio is padded, so that it costs the same
     trained_by: dict[str, Callable[[Training], Task]] = field(default_factory=dict)
     runtime: Runtime | None = None  # the engine that runs parts of it
+    graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

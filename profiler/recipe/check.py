@@ -234,7 +234,7 @@ def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:
         yield ("training", "transducer_library"), sentence
     for number, variant in enumerate(variants if isinstance(variants, list) else ()):
         given = variant if isinstance(variant, dict) else {}
-        for name in ("quantize", "compile", "precision", "runtime"):
+        for name in ("quantize", "compile", "cuda_graph", "precision", "runtime"):
             if given.get(name) not in (None, False, "float32", "torch"):
                 advice = "; set training.precision: bfloat16" if name == "precision" else ""
                 yield ("variants", number, name), f"is for inference and does not go with training{advice}"

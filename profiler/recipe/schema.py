@@ -120,11 +120,15 @@ class Measure(Section):
     rounds: int = Field(
         10,
         ge=1,
-        description="visits of the run to each cell at least, each in a process of its own; from 6 on there is a 95 % "
-        "CI, and the run goes on with the cells whose CI is wider than width while there is budget",
+        description="visits of the run to each cell at least, each in a process of its own, or as many as fit in six "
+        "times budget where calls are long; from 6 on there is a 95 % CI, and the run goes on with the cells whose CI "
+        "is wider than width while there is budget",
     )
     warmup: int = Field(
-        2, ge=1, description="calls before the timed ones in every round, discarded; 1 if they are long"
+        2,
+        ge=1,
+        description="calls before the timed ones in every round, discarded; 1 if they are long, none after the first "
+        "round if they are longer",
     )
     min_calls: int = Field(1, ge=1, description="timed calls of a round, at least")
     max_calls: int = Field(
@@ -146,6 +150,11 @@ class Measure(Section):
         None, description="a memory size, such as 8 GB, for which to say the longest audio and the largest batch"
     )
     seed: int = Field(0, ge=0, description="order of cells, pieces of audio, random weights")
+    copy_to_device: Literal["included", "excluded"] = Field(
+        "included",
+        description="whether the timed region of a run on a GPU begins with the waveforms in the machine's memory, or "
+        "after they have been copied to the device; on a CPU there is no copy",
+    )
     operations: bool = Field(True, description="count multiply-accumulates of each cell, in one call more")
     energy: bool = Field(True, description="measure energy where the machine has a sensor, in a pass of its own")
     watts: PositiveSeconds | None = Field(
@@ -237,6 +246,11 @@ class Variant(Section):
     )
     precision: Literal["float32", "bfloat16", "float16"] | None = Field(None, description="of weights and activations")
     compile: bool = Field(False, description="true: torch.compile on the parts of the model that are called")
+    cuda_graph: bool = Field(
+        False,
+        description="true: each cell's call is recorded as a graph of the device and replayed, one launch for all "
+        "kernels; for models that give numbers, on CUDA, ROCm or XPU",
+    )
     attention: Literal["sdpa", "math", "eager"] | None = Field(
         None,
         description="sdpa: torch's fused kernels; math: the same function without them; "
@@ -258,6 +272,7 @@ class Variant(Section):
     def _check_engine(self) -> None:
         set_here: dict[str, Any] = {
             "compile": self.compile,
+            "cuda_graph": self.cuda_graph,
             "attention": self.attention,
             "memory_format": self.memory_format,
         }

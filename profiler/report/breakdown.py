@@ -184,10 +184,12 @@ def remarks_of(cell: CellResult, asked: BreakdownQuery | None = None) -> list[st
     if overhead.backward_steps is not None:
         each = significant((overhead.backward_hook_s or 0.0) * 1e6, 2)
         cost += f", and {overhead.backward_steps:g} steps of the backward pass, {each} µs each"
+    turns = "; calls are too long to make others without labels"
+    if overhead.measured is not None:
+        turns = f"; in turns with calls without labels the difference was {overhead.measured:+.1%}"
     remarks = [
         f"{calls}: mean of {many(found.calls, 'call')} with labels, apart from the timed ones, which have none. "
-        f"The labels cost {_percent(overhead.known)} of a call ({cost}); in turns with calls without labels the "
-        f"difference was {overhead.measured:+.1%}.",
+        f"The labels cost {_percent(overhead.known)} of a call ({cost}){turns}.",
         COLUMNS
         + (f" {BACKWARD}" if overhead.backward_steps is not None else "")
         + (f" {FOLDED}" if by == "module" and not (asked and asked.unfolded) else ""),

@@ -22,7 +22,7 @@ from profiler import messages
 from profiler.metrics import DATASET_RTF, LATENCY, PEAK, RTF, dataset_of
 from profiler.report.breakdown import largest
 from profiler.report.dataset import wer_text
-from profiler.report.facts import is_training
+from profiler.report.facts import few_calls, is_training
 from profiler.report.summary import answer, subject
 from profiler.report.table import ABSENT
 from profiler.report.terminal import RED, paragraph, show
@@ -116,6 +116,7 @@ def _lines(results: Results) -> Iterable[tuple[str, str]]:
         yield "B to A", " ".join(sides_headlines(results))
     yield "Time", _where_time_goes(results)
     yield "Unstable", _unstable(results)
+    yield "No CI", few_calls(results.cells, len(results.variants) > 1)
     skipped = dict.fromkeys(cell.reason for cell in results.cells if cell.status == "skipped" and cell.reason)
     if skipped:
         count = sum(cell.status == "skipped" for cell in results.cells)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from profiler.measure.afford import LONG_SECONDS
 from profiler.results.statistics import INTERVAL_NEEDS
-from profiler.results.types import Commit, Environment, Results
-from profiler.units import bytes_text, many, significant
+from profiler.results.types import CellResult, Commit, Environment, Results
+from profiler.units import bytes_text, many, seconds_text, significant
+
+LONG = (
+    " Where calls are long, rounds are fewer, only the first has a call to warm up, and memory is taken in these "
+    "calls: `calls` and `rounds` in results.csv say how many each cell had."
+)
 
 
 def name_of(results: Results, variants: list[str]) -> str:
@@ -24,6 +31,17 @@ def name_of(results: Results, variants: list[str]) -> str:
 def recipe_name(results: Results) -> str:
     """'wav2vec2', of recipes/wav2vec2.yaml."""
     return Path(results.run.recipe).stem
+
+
+def few_calls(cells: Iterable[CellResult], several: bool) -> str:
+    """'1 timed call of 64 s (32 s x 8), 2 of 15 s (8 s x 8)': the cells whose calls were too long for more."""
+    found = [
+        f"{many(cell.latency_s.n, 'timed call')} of {seconds_text(cell.latency_s.median)} "
+        f"({f'{cell.variant} ' * several}{cell.place})"
+        for cell in sorted(cells, key=lambda cell: -cell.disturbances.get("long_calls", 0.0))
+        if "long_calls" in cell.disturbances and cell.latency_s is not None
+    ]
+    return ", ".join(found)
 
 
 def is_training(results: Results) -> bool:
@@ -66,10 +84,11 @@ def method(results: Results) -> list[str]:
         if rounds >= INTERVAL_NEEDS
         else ""
     )
+    long = any((cell.latency_s.median if cell.latency_s else 0.0) >= LONG_SECONDS for cell in results.cells)
     return [
         f"Each cell was timed in {many(rounds, 'round')}{' or more' if more else ''}, each in a process of its own, "
         f"with the cells in shuffled order: {many(warmup, 'call')} to warm up, then {least} to "
-        f"{measure.get('max_calls')} timed ones.{more}",
+        f"{measure.get('max_calls')} timed ones.{more}{LONG if long else ''}",
         "Memory, energy, operations, the breakdown and traces were taken in passes of their own, so that no instrument "
         "was at work while time was measured. The figure is the median over rounds of the rounds' medians; its 95 % CI "
         "comes from order statistics over rounds. The raw samples are in `results.json`.",

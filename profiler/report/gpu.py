@@ -1,8 +1,10 @@
-"""What the GPU does in a call: idle or not, launch-bound or not, copies, the kernels that take most time."""
+"""What the GPU does in a call: its share of the time beside the CPU's, idle or not, launch-bound or not, copies, the
+kernels that take most time."""
 
 from __future__ import annotations
 
-from profiler.report.table import PLACE, Table
+from profiler.measure.passes.time import CPU_RTF, DEVICE_RTF
+from profiler.report.table import ABSENT, PLACE, Table, grid
 from profiler.results.types import CellResult
 from profiler.units import seconds_text
 
@@ -12,6 +14,25 @@ ABOUT = (
     "brackets all copies of the trace. The TensorBoard tab has all kernels and steps."
 )
 NAMED = 3  # kernels of a cell
+BESIDE = (
+    "As CPU + device, each over the seconds of audio. CPU: the process's CPU time until the call returns, all threads; "
+    "device: from the first to the last work of the call by the device's own clock. They overlap, so their sum is not "
+    "the real-time factor above."
+)
+
+
+def cpu_and_device(title: str, cells: list[CellResult]) -> Table | None:
+    """Rows are seconds, columns are batch sizes; None where no device with a clock was measured."""
+    found: dict[tuple[float, int], str] = {}
+    for cell in cells:
+        parts = [CPU_RTF.in_cell(cell), DEVICE_RTF.in_cell(cell)]
+        shown = " + ".join("n/a" if part is None else f"{part:.2E}" for part in parts)
+        found[cell.seconds, cell.batch_size] = ABSENT if parts[1] is None else shown
+    if all(shown == ABSENT for shown in found.values()):
+        return None
+    table = grid(title, found)
+    table.remarks = [BESIDE]
+    return table
 
 
 def gpu_table(title: str, cells: list[CellResult]) -> Table | None:

@@ -39,7 +39,7 @@ def _row(results: Results, cell: CellResult) -> dict[str, Any]:
         "weights": f"{model.weights} weights" if model and model.weights else None,
         **figures(PARAMETERS, SIZE),
         "variant": cell.variant,
-        "device": results.environment.device,
+        "device": cell.device or results.environment.device,
         "threads": results.threads(cell.variant),
         "audio_s": cell.seconds,
         "batch_size": cell.batch_size,

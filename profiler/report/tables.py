@@ -10,12 +10,13 @@ from typing import Any
 from profiler import messages
 from profiler.measure.fit import fit_durations, fit_surface
 from profiler.measure.passes import PASSES, Pass
-from profiler.measure.passes.time import CHUNKS
+from profiler.measure.passes.time import CHUNKS, CPU_RTF, DEVICE_RTF
 from profiler.metrics import LATENCY, METRICS, PEAK, SIZE, grids_of
 from profiler.report.breakdown import label_table
 from profiler.report.dataset import accuracy_tables, dataset_tables
+from profiler.report.facts import few_calls
 from profiler.report.facts import name_of as _name
-from profiler.report.gpu import gpu_table
+from profiler.report.gpu import cpu_and_device, gpu_table
 from profiler.report.table import ABSENT, Table, grid, metric_table, stacked
 from profiler.report.tradeoff import tradeoff_tables
 from profiler.report.training import training_tables
@@ -27,7 +28,7 @@ from profiler.report.variants import (
     side_by_side,
     size_table,
 )
-from profiler.results.metric import UNSTABLE_MARK
+from profiler.results.metric import UNSTABLE_MARK, Metric
 from profiler.results.statistics import SAMPLES_NEEDED
 from profiler.results.types import CellResult, Parameters, Results
 from profiler.units import bytes_text, parse_bytes, significant
@@ -54,6 +55,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
     name = _name(results, results.variants)
     tables += training_tables(results, name) + tradeoff_tables(results, name) + accuracy_tables(results, name)
     makers: dict[str, Callable[[str, list[CellResult]], Table | None]] = {
+        "Real-time factor of CPU and device": cpu_and_device,
         f"Latency of each chunk, in {LATENCY.shown.name}": chunk_table,
         f"What a call costs over its length, in {LATENCY.shown.name}": cost_of_length,
         "What fits in memory": lambda title, cells: capacity_table(title, results, cells, memory),
@@ -87,16 +89,21 @@ def _grids(results: Results, name: str) -> list[Table]:
     cells, places = results.cells, dict.fromkeys(results.places, ABSENT)
     tables = [
         grid(f"{metric.heading} - {name}", places | {(c.seconds, c.batch_size): metric.cell_number(c) for c in cells})
-        for metric in grids_of(cells)
+        for metric in _shown_grids(cells)
     ]
     tables[0].remarks = remarks_on(cells)
     return tables
 
 
+def _shown_grids(cells: list[CellResult]) -> list[Metric]:
+    """CPU and device time stand in one table, beside one another."""
+    return [metric for metric in grids_of(cells) if metric not in (CPU_RTF, DEVICE_RTF)]
+
+
 def _side_by_side(results: Results) -> list[Table]:
     """The tables of several variants: rows are cells, columns are variants."""
     name = _name(results, results.variants)
-    tables = [side_by_side(f"{metric.heading} - {name}", results, metric) for metric in grids_of(results.cells)]
+    tables = [side_by_side(f"{metric.heading} - {name}", results, metric) for metric in _shown_grids(results.cells)]
     tables[0].remarks.append(f"x0.5: half of the figure of the baseline, {baselines_text(results)}.")
     tables[0].remarks += remarks_on(results.cells)
     changes = changes_table(f"What the variants changed - {name}", results)
@@ -156,6 +163,8 @@ def remarks_on(cells: list[CellResult], several: bool | None = None) -> list[str
             f"{UNSTABLE_MARK} marks an unstable figure: its 95 % CI is wider than wanted, so much either way."
         )
     remarks += [f"- {sentence}" for sentence in disturbances(measured)]
+    if few := few_calls(measured, several):
+        remarks.append(f"- no 95 % CI: {few}.")
     failed = [cell for cell in cells if cell.status == "failed"]
     remarks += _listed(failed, several, lambda cell: f"failed: {cell.reason}")
     if any(LIBRARY_ERROR.search(cell.reason or "") for cell in failed):

@@ -193,6 +193,17 @@ class TrainingSetup(Record):
     added: list[str] = Field(default_factory=list)  # output layers that are there for training
 
 
+class DeviceFacts(Record):
+    """An accelerator, as torch names it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str  # cuda:0
+    name: str | None = None
+    memory_bytes: int | None = None
+    uuid: str | None = None
+
+
 class ModelResult(Record):
     """The model of one variant."""
 
@@ -211,6 +222,10 @@ class ModelResult(Record):
     training: TrainingSetup | None = None
     versions: dict[str, str] = Field(default_factory=dict)  # of Python and the libraries, in the variant's worker
     flags: dict[str, str] = Field(default_factory=dict)  # of torch, on a GPU: cuDNN, TF32
+    device: DeviceFacts | None = None  # that the variant's worker used; null: a CPU
+    copy_to_device: Literal["included", "excluded"] | None = (
+        None  # in the timed region; null where there is none: a CPU
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -294,6 +309,7 @@ class DeviceTime(Record):
     n: int
     samples: list[float]
     rtf: float
+    cpu_rtf: float | None = None  # of the CPU time of the same calls, up to where they return
 
 
 class CellInput(Record):
@@ -309,6 +325,16 @@ class CellInput(Record):
         return self.share_of_padding if self.audio is not None else None
 
 
+class GpuCondition(Record):
+    """How the GPU was in one round, by NVML's counters; null: it does not tell."""
+
+    held_back: float | None = None  # share of the round in which heat or the power limit lowered its clock
+    other_processes: int | None = None  # that compute on it
+    other_use: float | None = None  # share of its time that the busiest of them had
+    clock_mhz: int | None = None  # of its SMs, right after the round
+    temperature_c: int | None = None
+
+
 class Condition(Record):
     """How the machine was in one round. CPUs: 1.0 is one CPU all the time."""
 
@@ -318,6 +344,7 @@ class Condition(Record):
     stolen_cpus: float = 0.0  # by the hypervisor
     throttled: int = 0
     handoff_s: float | None = None  # that one thread takes to hand work to another
+    gpu: GpuCondition | None = None
 
 
 class Energy(Record):
@@ -340,6 +367,7 @@ class Energy(Record):
     calls: int = 0
     windows: list[float] = Field(default_factory=list)  # joules per call in each window, raw
     window_seconds: list[float] = Field(default_factory=list)
+    update_seconds: float | None = None  # between two updates of the sensor, where they are far apart
     idle_windows_w: list[float] = Field(default_factory=list)  # before the calls, and after them
     spread: tuple[float, float] | None = None  # lowest and highest of the windows
     notes: list[str] = Field(default_factory=list)
@@ -441,7 +469,7 @@ class BreakdownFile(Record):
 class LabelOverhead(Record):
     """What the labels cost, by labelled calls and bare ones in turns."""
 
-    measured: float  # share of a call, in turns with calls without labels
+    measured: float | None  # share of a call, in turns with calls without labels; null where calls were too long
     known: float  # share of a call, by the cost of a hook
     hook_s: float
     labelled_s: list[float] = Field(default_factory=list)
@@ -494,6 +522,7 @@ class CellResult(Record):
     batch_size: int = Field(gt=0)
     status: Literal["ok", "skipped", "failed"]
     reason: str | None = None
+    device: str | None = None  # that it was measured on, where that is no CPU: all rounds on the same one
     timed_region: str | None = None
     latency_s: Latency | None = None
     chunks: ChunkLatency | None = None
@@ -847,7 +876,11 @@ class RunHead(Record):
     def timed_region(self, variant: str) -> str:
         model = self.model(variant)
         output = model.output if model else "the model's final output"
-        return f"{'text' if output in SPOKEN else 'waveforms'} in memory to {output}"
+        given = "text" if output in SPOKEN else "waveforms"
+        if model is not None and model.copy_to_device == "excluded":
+            return f"{given} on the device to {output}, the copy to the device excluded"
+        copied = ", the copy to the device included" if model is not None and model.copy_to_device else ""
+        return f"{given} in memory to {output}{copied}"
 
     def threads(self, variant: str) -> int | None:
         """CPU threads of a variant."""

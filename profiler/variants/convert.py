@@ -1,6 +1,6 @@
 """Loaded model + variant -> the model converted in place, with proof of what changed.
 
-    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> what the cells run
+    float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> --graph--> what the cells run
     float32 --runtime: another engine than torch, see exported.py--> what the cells run
 
 Runs in the worker before the first cell, on one thread. What computes runs in forks of it: see processes.py.
@@ -80,7 +80,8 @@ def convert_loaded(
 def changes_model(variant: Variant) -> bool:
     """Whether there is anything to convert; else the variant differs by settings of the recipe and threads alone."""
     lower = variant.precision in ("bfloat16", "float16")
-    return bool(variant.quantize or lower or variant.compile or variant.attention or variant.memory_format)
+    changed = variant.quantize or variant.compile or variant.cuda_graph or variant.attention or variant.memory_format
+    return bool(lower or changed)
 
 
 def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any]]) -> Conversion:
@@ -116,7 +117,7 @@ def convert(model: Model, variant: Variant, calibrate: Callable[[], Iterable[Any
 
 def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
-    from profiler.variants import compiled, precision, quantize
+    from profiler.variants import compiled, graphed, precision, quantize
 
     steps: list[Callable[[Model, list[Any]], Step]] = []
     if (dtype := variant.precision) in ("bfloat16", "float16"):
@@ -136,6 +137,8 @@ def _steps(variant: Variant) -> list[Callable[[Model, list[Any]], Step]]:
         steps.append(quantize.weight_only)
     if variant.compile:
         steps.append(compiled.compile_parts)
+    if variant.cuda_graph:
+        steps.append(graphed.record_calls)
     return steps
 
 

@@ -21,7 +21,10 @@ class FakeAccelerator:
         self.log: list[str] = []
         self.now = 100.0  # seconds
         self.busy_until = 0.0
+        self.cpu = 0.0  # of the process
         self.allocated = self.peak = self.reserved = self.peak_reserved = 0
+
+        self.recording: list[float] | None = None
 
     def install(self, patch: pytest.MonkeyPatch) -> FakeAccelerator:
         functions = {
@@ -37,24 +40,33 @@ class FakeAccelerator:
         }
         for name, function in functions.items():
             patch.setattr(torch.accelerator, name, function, raising=False)
+        patch.setattr(torch.accelerator, "Graph", lambda: _Graph(self), raising=False)
+        patch.setattr(torch, "Stream", lambda device: _Stream(self))
         patch.setattr(torch, "Event", lambda device, enable_timing: _Event(self, device, enable_timing))
         return self
 
     @property
     def clock(self) -> Any:
         """For a module that reads the clock as `time.perf_counter()`."""
-        return SimpleNamespace(perf_counter=self._read, process_time=lambda: self.now)
+        return SimpleNamespace(perf_counter=self._read, process_time=lambda: self.cpu)
 
     def _read(self) -> float:
         self.log.append("clock")
         return self.now
 
     def compute(self, seconds: float) -> None:
+        """One kernel; while calls are recorded it is kept instead of done."""
+        if self.recording is not None:
+            self.recording.append(seconds)
+            return
         self.log.append("compute")
         self.now += LAUNCH_S
+        self.cpu += LAUNCH_S
         self.busy_until = max(self.busy_until, self.now) + seconds
 
     def synchronize(self, device: str) -> None:
+        if self.recording is not None:
+            raise RuntimeError("operation not permitted when stream is capturing")
         self.log.append(f"synchronize {device}")
         self.now = max(self.now, self.busy_until)
 
@@ -100,3 +112,34 @@ class _Event:
         if self._device.now < later.at:
             raise RuntimeError("device not ready")
         return (later.at - self.at) * 1000
+
+
+class _Stream:
+    def __init__(self, device: FakeAccelerator) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        self._device.log.append("own stream")
+
+    def __exit__(self, *_: object) -> None:
+        self._device.log.append("usual stream")
+
+
+class _Graph:
+    """Its memory is taken while it is recorded and given back with it."""
+
+    def __init__(self, device: FakeAccelerator) -> None:
+        self._device = device
+        self._kernels: list[float] = []
+
+    def capture_begin(self) -> None:
+        self._device.log.append("record")
+        self._device.recording = self._kernels
+
+    def capture_end(self) -> None:
+        self._device.log.append("recorded")
+        self._device.recording = None
+
+    def replay(self) -> None:
+        self._device.log.append("replay")
+        self._device.compute(sum(self._kernels))

@@ -34,6 +34,19 @@ class Sleeper(torch.nn.Module):
         return waveforms
 
 
+class Slow(Sleeper):
+    """Holds so many megabytes while it sleeps."""
+
+    def __init__(self, per_second: float = 0.01, megabytes: int = 1) -> None:
+        super().__init__(per_second)
+        self.megabytes = megabytes
+
+    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+        held = torch.ones(self.megabytes << 18)
+        super().forward(waveforms)
+        return waveforms * held[0]
+
+
 class Sharing(Sleeper):
     """Writes to a file, once per process, how many bytes of its 32 MB of weights that shares with its parent."""
 

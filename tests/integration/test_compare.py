@@ -130,6 +130,12 @@ def test_variants_of_one_run(call: Call) -> None:
     assert "Speed - float32 to int8" in shown
 
 
+def test_a_variant_alone_is_compared_with_its_baseline(call: Call) -> None:
+    status, shown, _ = call("compare", "both", "--variant", "int8")
+    assert status == 0
+    assert "Speed - float32 to int8" in shown
+
+
 def test_several_runs_against_the_first(call: Call) -> None:
     _, shown, _ = call("compare", "base", "same", "slow")
     assert shown.index("This run: same") < shown.index("Of 8 cells: 8 same.") < shown.index("This run: slow")
@@ -196,6 +202,8 @@ BAD = [
     (("base", "newer"), "has the schema 99; this version reads"),
     (("base", "other-grid"), "The runs have no cell in common."),
     (("base", "same", "--variants", "float32", "int8"), "The run same has no variant `int8`"),
+    (("both", "--variant", "int9"), "both has no variant int9. Did you mean"),
+    (("both", "--variant", "float32"), "float32 is the baseline of both itself"),
     (("base", "same", "--fail-over", "a lot"), "--fail-over a lot: expected a percentage"),
     (("base", "same", "--fail-over", "-5%"), "expected a percentage"),
     (("base", "same", "--threshold", "nan"), "--threshold nan: expected a percentage"),

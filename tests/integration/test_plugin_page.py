@@ -494,6 +494,12 @@ def test_a_run_that_goes_on_is_followed(page: Page, logdir: Path) -> None:
         changed["run"]["status"] = "interrupted"
         file.write_text(json.dumps(changed))
         page.until(lambda: page.one("[data-status]").text == "interrupted")
+        colours = {page.one("[data-status]").value_of_css_property("color")}
+        changed["run"]["status"] = "finished with failures"
+        file.write_text(json.dumps(changed))
+        page.until(lambda: page.one("[data-status]").text == "finished with failures")
+        colours |= {page.one(place).value_of_css_property("color") for place in ("[data-status]", "body")}
+        assert len(colours) == 3, "it has a colour of its own"
     finally:
         file.write_text(before)
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from profiler.device import Device, check_device_name
-from profiler.errors import UserError
+from profiler.errors import NotSupported, UserError
 from profiler.execution.channel import CellJob, PassDone
 from profiler.execution.worker import Worker
 from profiler.measure import latency
+from profiler.measure.passes import PASSES
 from profiler.measure.passes.memory import measure_memory
+from profiler.measure.passes.time import Round
+from profiler.metrics import METRICS
+from profiler.models.load import placed
 from profiler.processes import explain
+from profiler.report.gpu import cpu_and_device
+from profiler.results.types import CellResult, DeviceFacts, ModelResult
 from tests.helpers.accelerator import LAUNCH_S, FakeAccelerator
+from tests.unit.report.test_tables import results
 
 
 @pytest.fixture
@@ -45,6 +52,73 @@ def test_without_waiting_only_the_launch_would_be_measured(
     assert latency.timed(lambda value: fake.compute(0.01), None, Device("cuda:0")).wall == pytest.approx(LAUNCH_S)
 
 
+def test_cpu_time_ends_where_the_call_returns(fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waiting for the device takes is the device's time, though the CPU may spin meanwhile."""
+    monkeypatch.setattr(latency, "time", fake.clock)
+    call = latency.timed(lambda value: fake.compute(0.01), None, Device("cuda:0"))
+    assert (call.cpu, call.device) == (pytest.approx(LAUNCH_S), pytest.approx(LAUNCH_S + 0.01))
+
+
+def test_cpu_and_device_time_stand_beside_one_another(fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "time", fake.clock)
+    size = latency.RoundSize(warmup=1, min_calls=3, max_calls=3)
+    rounds: Any = None
+    for _ in range(6):
+        timing = latency.time_calls(lambda value: fake.compute(0.02), [0, 1, 2], Device("cuda"), size)
+        rounds = PASSES["time"].join(rounds, Round(timing))
+    cell = CellResult(variant="float32", seconds=2, batch_size=1, status="ok")
+    cell.input.seconds_of_audio = 2.0
+    PASSES["time"].put(cell, rounds, 0.03, "width")
+    assert METRICS["cpu_rtf"].in_cell(cell) == pytest.approx(LAUNCH_S / 2)
+    assert METRICS["device_rtf"].in_cell(cell) == pytest.approx((LAUNCH_S + 0.02) / 2)
+    table = cpu_and_device("RTF", [cell])
+    assert table is not None
+    assert table.rows == [["2 s", "5.00E-04 + 1.05E-02"]]
+    cell.device_time_s = None  # as on a CPU
+    assert cpu_and_device("RTF", [cell]) is None
+
+
+class Tensor:
+    """Of a model's input: says where it was moved."""
+
+    def __init__(self, place: str = "cpu") -> None:
+        self.place = place
+
+    def to(self, place: str, copy: bool = False) -> Tensor:
+        return Tensor(place)
+
+
+def test_the_copy_to_the_device_can_be_left_out_of_the_timed_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the adapter's inputs look like: a pair with lengths, rows of different lengths, named values."""
+    monkeypatch.setattr("torch.Tensor", Tensor)
+    device, batch = Device("cuda:1"), cast("Any", None)
+    inputs: tuple[Any, ...] = ((Tensor(), None), [Tensor(), Tensor()], {"audio": Tensor(), "texts": ["a"]})
+    prepared = iter(inputs)
+    prepare = placed(lambda batch: next(prepared), device)
+    for given in inputs:
+        moved = prepare(batch)
+        assert type(moved) is type(given)
+        values = moved.values() if isinstance(moved, dict) else moved
+        assert {value.place for value in values if isinstance(value, Tensor)} == {"cuda:1"}
+    with pytest.raises(NotSupported, match=r"first step .* runs on the CPU.*leave it at `included`"):
+        placed(lambda batch: [[0.1, 0.2]], device)(batch)
+
+
+@pytest.mark.parametrize(
+    ("copied", "said"),
+    [
+        (None, "waveforms in memory to text"),
+        ("included", "waveforms in memory to text, the copy to the device included"),
+        ("excluded", "waveforms on the device to text, the copy to the device excluded"),
+    ],
+)
+def test_the_timed_region_says_whether_the_copy_is_in_it(copied: Any, said: str) -> None:
+    model = ModelResult(variant="a", source="m", type="t", output="text", copy_to_device=copied)
+    head = results()
+    head.models = [model]
+    assert head.timed_region("a") == said
+
+
 def test_device_times_of_a_round_add_up(fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "time", fake.clock)
     size = latency.RoundSize(warmup=1, min_calls=3, max_calls=3)
@@ -72,7 +146,7 @@ def test_peaks_are_those_of_the_call(fake: FakeAccelerator) -> None:
 class FakeModel:
     """Of a job: a call takes as many bytes as its input says."""
 
-    chunks = None
+    chunks = graph = None
 
     def __init__(self, fake: FakeAccelerator) -> None:
         self.fake = fake
@@ -133,6 +207,14 @@ def test_every_kind_goes_the_same_way(kind: str, monkeypatch: pytest.MonkeyPatch
     assert fake.log == wanted + (["reset_peak"] if kind != "mps" else [])
     assert not device.can_fork
     assert (device.event() is None) == (device.peak_bytes() is None) == (kind == "mps")
+
+
+def test_a_device_is_known_by_name_size_and_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="A100", total_memory=80, uuid="1f-2e")
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: properties)
+    assert Device("cuda:1").facts() == DeviceFacts(place="cuda:1", name="A100", memory_bytes=80, uuid="GPU-1f-2e")
+    assert Device("cpu").facts() is None
+    assert Device("mps").facts() == DeviceFacts(place="mps")
 
 
 def test_a_cpu_is_asked_for_nothing(fake: FakeAccelerator) -> None:

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 
 FILE = "breakdown.json"
 COMPILED = "torch.compile fuses the model's modules into kernels in which they cannot be told apart"
+RECORDED = "the call is a recorded graph: the model's modules are not called one by one"
 NAMED = 5  # modules of a label that are named in the result
 
 
 def find_parts(model: Model, patterns: Patterns) -> Chains | None:
-    """The model's modules and labels; None where it is compiled. Raises ModelError for a label that matches nothing."""
+    """The model's modules and labels; None where they are not called. Raises ModelError for a label without a match."""
     from profiler.measure.breakdown.labels import Chains, Tree, find_labels
 
     tree = Tree(model)
     labels = find_labels(model, tree, patterns)
     # Compiled code has no modules to watch, and hooks would have it compiled anew.
     compiled = any(getattr(module, "_compiled_call_impl", None) is not None for module in tree.modules)
-    return None if compiled else Chains(tree, labels)
+    return None if compiled or model.graph is not None else Chains(tree, labels)
 
 
 @contextmanager
@@ -70,13 +71,15 @@ def measure_breakdown(
     folder: Path,
     count: bool | Count = True,
     steps: int = 1,
+    turns: bool = True,
     of_engine: Sequence[OperatorPart] = (),
 ) -> Breakdown:
     """The result of a cell; modules and operators, which are long, go to a file in `folder`.
 
     At least so many `steps` are labelled, and as many profiled: as many as the trace holds. With a training step there
-    are rows of the backward phase too. A `count` of such a call that was made before serves here as well. `of_engine`:
-    operators that another engine than torch ran.
+    are rows of the backward phase too. A `count` of such a call that was made before serves here as well. Without
+    `turns`, where calls are long, there are no more calls than these. `of_engine`: operators that another engine than
+    torch ran.
     """
     from profiler.measure.breakdown.profiled import profile_parts
     from profiler.measure.breakdown.rows import Rows, operator_rows
@@ -84,7 +87,7 @@ def measure_breakdown(
 
     notes: list[str] = []
     chains, training = call.chains, call.step is not None
-    timed, profiled = time_parts(call, steps), profile_parts(call, steps)
+    timed, profiled = time_parts(call, steps, turns), profile_parts(call, steps)
     counted = _counted(call, notes) if count is True else count or None
     wall = sum(timed.labelled_ns) / timed.calls / 1e9
     whole = Rows(chains, timed.tally.sums, timed.calls, wall, seconds_of_audio, profiled.memory, counted)

@@ -307,24 +307,28 @@ class Timed:
         return len(self.labelled_ns)
 
     @property
-    def overhead(self) -> float:
+    def overhead(self) -> float | None:
         """How much longer a labelled call took than a bare one, relative to it; noise of the machine is in it."""
+        if not self.bare_ns:
+            return None
         return statistics.median(self.labelled_ns) / max(1, statistics.median(self.bare_ns)) - 1
 
     @property
     def known_overhead(self) -> float:
         """The same, as the cost of a hook says it must be."""
         added = self.module_calls * self.hook_ns + self.steps * self.step_ns
-        return added / max(1, statistics.median(self.bare_ns))
+        return added / max(1, statistics.median(self.bare_ns or self.labelled_ns))
 
 
-def time_parts(call: LabelledCall, least: int = LEAST) -> Timed:
+def time_parts(call: LabelledCall, least: int = LEAST, turns: bool = True) -> Timed:
     """Calls with labels, at least so many, in turns with bare ones as long as that tells what the labels cost."""
     step, wait = call.step, call.device.synchronize if call.device.kind != "cpu" else None
     found = Timed(Tally(call.chains), BackwardTally(call.chains, wait) if step is not None else None)
     bare_ns, entries = found.bare_ns, 0
     while True:
-        turn = len(bare_ns) < LEAST or (sum(found.labelled_ns + bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
+        turn = turns and (
+            len(bare_ns) < LEAST or (sum(found.labelled_ns + bare_ns) < SECONDS * 1e9 and len(bare_ns) < MOST)
+        )
         if not turn and found.calls >= least:
             break
         if turn and not len(bare_ns) % 2:

@@ -49,6 +49,8 @@ class Counter:
 class RaplSensor:
     """The sum of all packages and their memory."""
 
+    steps = False  # every millisecond
+
     def __init__(self, counters: list[Counter]) -> None:
         self._counters = counters
         self._lock = threading.Lock()

@@ -20,6 +20,7 @@ class Sensor(Protocol):
     name: str
     covers: str  # whose energy this is: a figure for a processor does not compare with one for a whole machine
     read_within: float | None  # seconds until it must be read again, or it may wrap around unseen; None: it never does
+    steps: bool  # whether it is updated so rarely (some tens of milliseconds) that windows must be made for it
 
     def joules(self) -> float:
         """Raises SensorError."""

@@ -22,6 +22,7 @@ class GpuSensor:
     """The energy counter of one GPU."""
 
     read_within: float | None = None  # 64 bits of millijoules
+    steps = True  # every 20 to 100 ms, by the GPU
 
     def __init__(self, gpus: Any, index: int) -> None:
         self._gpus = gpus
@@ -44,6 +45,7 @@ class JetsonSensor:
     """The power rails of a Jetson, which a process of zeus reads ten times a second and sums."""
 
     read_within: float | None = None
+    steps = True  # with each reading of the rails
 
     def __init__(self, board: Any) -> None:
         self._board = board

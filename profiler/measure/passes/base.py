@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from profiler.device import Device
+from profiler.measure.afford import Allowance
 from profiler.measure.latency import RoundSize, Timing
 from profiler.results.metric import Metric
 
@@ -44,17 +45,35 @@ class Work:
     trace: Trace  # the recipe's section
     folder: Path  # of the run
     place: str  # of the cell's files in it
-    counted: bool  # whether operations are counted too
+    passes: tuple[str, ...]  # that are made of the cell in this process
     handoff: bool  # whether the timing pass takes the time from thread to thread
     # Of a process that takes turns with another one: tells how long the last call took (None: warmed up), then waits
     # for the next one; False: no more are wanted.
     wait: Callable[[float | None], bool] | None
     progress: Callable[[Timing], None]
+    allowance: Allowance
+    call_s: float | None = None  # how long a call takes: as it was predicted, then as it was timed
+    taken: dict[str, Any] = field(default_factory=dict)  # pass -> what was measured in calls of an earlier one
+
+    @property
+    def long(self) -> bool:
+        """Whether calls are so long that the fewest that give a figure have to do."""
+        return self.allowance.long(self.call_s)
+
+    @property
+    def counted(self) -> bool:
+        """Whether operations are counted too."""
+        return "operations" in self.passes and self.allowance.left_out("operations", self.call_s) is None
 
     @property
     def run(self) -> Callable[[Any], Any]:
         """One call: of the model, or of the training step."""
         return self.step or self.model.run
+
+    @property
+    def run_by_operators(self) -> Callable[[Any], Any]:
+        """The same call, each operator by itself: of a recorded graph none would be seen."""
+        return self.step or (self.model.graph.run if self.model.graph else self.model.run)
 
     @cached_property
     def count(self) -> Count:
@@ -64,7 +83,7 @@ class Work:
 
         parts, components = find_parts(self.model, self.trace.labels), self.model.components
         if parts is None:
-            return count_call(self.run, self.inputs[0], components, self.step)
+            return count_call(self.run_by_operators, self.inputs[0], components, self.step)
         return count_parts(self.labelled(parts), components)
 
     def labelled(self, parts: Chains) -> LabelledCall:
@@ -90,6 +109,7 @@ class Pass(ABC, Generic[R, S]):
     field: ClassVar[str | None] = None  # of the cell's result
     essential: ClassVar[bool] = False  # without it a cell has failed
     every_round: ClassVar[bool] = False  # else in the first round alone
+    asked: ClassVar[bool] = False  # whether a key of the recipe is for it alone; long calls do not make it disappear
     metrics: ClassVar[tuple[Metric, ...]] = ()  # its figures: the columns of tables and of results.csv
     absent: ClassVar[str] = "not measured"  # what is said before the reason why there is no figure
     table: ClassVar[str] = ""  # the title of a table with one row per cell; none: other views show the figures
@@ -101,6 +121,10 @@ class Pass(ABC, Generic[R, S]):
     def calls(self, recipe: Recipe) -> int:
         """The fewest calls of the model that it makes in a round, to predict how long that takes."""
         return 1
+
+    def fewest(self, recipe: Recipe) -> int:
+        """The same where calls are long (`work.long`): no more than a figure takes."""
+        return self.calls(recipe)
 
     @abstractmethod
     def measure(self, work: Work) -> R | Absent:

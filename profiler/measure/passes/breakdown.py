@@ -29,12 +29,15 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
         profiled = steps.active * steps.repeat
         return BARE_CALLS + max(BARE_CALLS, profiled) + profiled
 
+    def fewest(self, recipe: Recipe) -> int:
+        return 2 * recipe.trace.schedule.active * recipe.trace.schedule.repeat
+
     def measure(self, work: Work) -> Breakdown | Absent:
-        from profiler.measure.breakdown import COMPILED, find_parts, measure_breakdown
+        from profiler.measure.breakdown import COMPILED, RECORDED, find_parts, measure_breakdown
 
         parts = find_parts(work.model, work.trace.labels)
         if parts is None:
-            return Absent(COMPILED)
+            return Absent(COMPILED if work.model.graph is None else RECORDED)
         steps = work.trace.schedule.active * work.trace.schedule.repeat
         runtime = work.model.runtime
         count: bool | Count = work.counted and runtime is None
@@ -46,8 +49,8 @@ class BreakdownPass(Pass[Breakdown, Breakdown]):
             from profiler.runtimes.profile import operators
 
             own = operators(runtime, work.run, work.inputs[0], work.seconds_of_audio)
-        folder = work.folder / work.place
-        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, folder, count, steps, own)
+        folder, turns = work.folder / work.place, not work.long
+        found = measure_breakdown(work.labelled(parts), work.seconds_of_audio, folder, count, steps, turns, own)
         if runtime is not None:
             found.notes.append(runtime.about_operators)
         found.file = f"{work.place}/{found.file}"

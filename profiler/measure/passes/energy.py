@@ -4,13 +4,15 @@
     1 s    window: whole calls, 1 s or more; three of them                1 s
            ^ joules, clock      ^ joules, clock                         what sleeping costs, subtracted
 
-Joules are read over windows that are long enough for the sensor, where earlier calls have paid for what is done once.
+Joules are read over windows that are long enough for the sensor: where it is updated every 20 to 100 ms only, as on a
+GPU, its updates are watched first, and a window covers 30 of them. Earlier calls have paid for what is done once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import statistics
 import threading
 import time
@@ -26,6 +28,7 @@ from profiler.measure.energy.sensor import GIVE_WATTS, Sensor, SensorError, Unav
 from profiler.measure.passes.base import Absent, Pass, Work
 from profiler.results.metric import Metric, detail, of
 from profiler.results.types import CellResult, Energy
+from profiler.units import seconds_text
 
 if TYPE_CHECKING:
     from profiler.recipe.schema import Recipe
@@ -40,9 +43,14 @@ ENERGY = (
     detail("power", "mean W", "W", "mean_power_w", _energy("mean_power_w")),
     detail("idle_power", "idle W", "W", "", _energy("idle_power_w")),
 )
+WINDOWS = 3
 BELOW_NOISE = (
     "the energy above idle came out negative: it is below the noise of the sensor, and shown as it was measured"
 )
+UPDATES = 30  # of the sensor in a window: its first and last reading are then off by 3 % of it at most
+WATCHED = 4  # updates, to see how far they lie apart
+WATCH_SECONDS = 2.0  # no sensor takes as long for so many
+WATCH_STEP = 0.001
 IDLE_STILL = "the counter did not move while the machine was idle, so the idle power is not known"
 
 
@@ -66,7 +74,10 @@ class EnergyPass(Pass[Energy, Energy]):
         if isinstance(sensor, Unavailable):
             return Absent(str(sensor))
         with contextlib.closing(sensor):
-            energy = measure_energy(work.run, work.inputs[0], work.device, sensor, work.seconds_of_audio)
+            windows = 1 if work.long else WINDOWS
+            energy = measure_energy(
+                work.run, work.inputs[0], work.device, sensor, work.seconds_of_audio, windows=windows
+            )
         return Absent(str(energy)) if isinstance(energy, Unavailable) else energy
 
     def remarks(self, cells: Sequence[CellResult]) -> list[str]:
@@ -107,7 +118,7 @@ def measure_energy(
     seconds_of_audio: float,
     idle_seconds: float = 1.0,
     window_seconds: float = 1.0,
-    windows: int = 3,
+    windows: int = WINDOWS,
     clock: Clock = time,
 ) -> Energy | Unavailable:
     """`seconds_of_audio` is all audio of a call, batch size x seconds."""
@@ -115,6 +126,14 @@ def measure_energy(
     device.synchronize()
     try:
         with _read_often(sensor):
+            interval = update_interval(sensor, clock) if sensor.steps else 0.0
+            if interval is None:
+                return Unavailable(
+                    f"the counter of {sensor.name} was not updated {WATCHED} times in {WATCH_SECONDS:g} s: "
+                    "no window of calls would be long enough for it",
+                    GIVE_WATTS,
+                )
+            window_seconds, idle_seconds = (max(s, UPDATES * interval) for s in (window_seconds, idle_seconds))
             before = _idle(sensor, idle_seconds, clock)
             work = [_work(run, value, device, sensor, window_seconds, clock) for _ in range(windows)]
             after = _idle(sensor, idle_seconds, clock)
@@ -129,7 +148,21 @@ def measure_energy(
             f"{window_seconds:g} s with calls in them: it is frozen, or too coarse",
             f"lengthen the windows, or {GIVE_WATTS}",
         )
-    return _summed(sensor, work, [before, after], seconds_of_audio)
+    return _summed(sensor, work, [before, after], seconds_of_audio, interval)
+
+
+def update_interval(sensor: Sensor, clock: Clock) -> float | None:
+    """Seconds between two updates of the counter, the longest of a few; None where it hardly moves."""
+    end = clock.perf_counter() + WATCH_SECONDS
+    changed: list[float] = []
+    last = sensor.joules()
+    while len(changed) < WATCHED and clock.perf_counter() < end:
+        clock.sleep(WATCH_STEP)
+        if (now := sensor.joules()) != last:
+            changed.append(clock.perf_counter())
+            last = now
+    gaps = [later - earlier for earlier, later in itertools.pairwise(changed)]
+    return max(gaps) if len(changed) == WATCHED else None
 
 
 def _idle(sensor: Sensor, seconds: float, clock: Clock) -> Window:
@@ -177,7 +210,7 @@ def _read_often(sensor: Sensor) -> Iterator[None]:
         reader.join()
 
 
-def _summed(sensor: Sensor, work: list[Window], idle: list[Window], seconds_of_audio: float) -> Energy:
+def _summed(sensor: Sensor, work: list[Window], idle: list[Window], seconds_of_audio: float, interval: float) -> Energy:
     calls = sum(window.calls for window in work)
     seconds = sum(window.seconds for window in work)
     joules = sum(window.joules for window in work)
@@ -200,5 +233,14 @@ def _summed(sensor: Sensor, work: list[Window], idle: list[Window], seconds_of_a
         window_seconds=[window.seconds for window in work],
         idle_windows_w=[window.watts for window in idle] if idle_power is not None else [],
         spread=(min(per_window), max(per_window)),
-        notes=[BELOW_NOISE] if above is not None and above < 0 else [],
+        update_seconds=interval or None,
+        notes=([BELOW_NOISE] if above is not None and above < 0 else []) + _how_often(interval),
     )
+
+
+def _how_often(interval: float) -> list[str]:
+    if not interval:
+        return []
+    return [
+        f"the counter is updated about every {seconds_text(interval)}: each window of calls covers {UPDATES} or more"
+    ]

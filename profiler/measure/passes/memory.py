@@ -6,6 +6,8 @@ Two calls, because the instrument for one figure would raise the other:
    freed memory handed back to the system before, so that the level below it is what is really in use;
 2. tensors: every allocation and free of torch's allocator during the call, from the profiler's memory events, summed in
    order; the highest sum is exact, to the byte. Weights and inputs, which were there before, are not in it.
+Where calls are long, these are calls that the timing pass makes anyway: tensors in the one that warms up, the process
+in the first timed one, which a mark that the kernel keeps by itself does not slow down.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ MEMORY = (
     _peak("tensors", "Peak memory of the call's tensors", "peak of tensors", "tensors"),
     _peak("above_baseline", "Peak memory above baseline", "peak above baseline", "above_baseline", detail=True),
     _peak("device", "Peak memory on the device", "peak on device", "device"),
+    _peak("device_reserved", "Peak memory reserved on the device", "peak reserved on device", "device_reserved"),
 )
 
 
@@ -65,15 +68,23 @@ class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
     def calls(self, recipe: Recipe) -> int:
         return 2
 
+    def fewest(self, recipe: Recipe) -> int:
+        return 0
+
     def measure(self, work: Work) -> MemoryPeaks:
+        if self.name in work.taken:
+            taken: MemoryPeaks = work.taken[self.name]
+            return MemoryPeaks(self._of_torch(work, taken.whole), taken.phases)
+        value = work.inputs[0]
         if work.step is None:
-            peaks = measure_memory(work.run, work.inputs[0], work.device)
-            if work.model.runtime is not None:  # torch's allocator knows nothing of the engine's tensors
-                peaks.tensors = None
-            return MemoryPeaks(peaks)
+            return MemoryPeaks(self._of_torch(work, measure_memory(work.run, value, work.device)))
         from profiler.measure.phases import memory_by_phase
 
-        return MemoryPeaks(*memory_by_phase(work.step, work.inputs[0], work.device))
+        return MemoryPeaks(*memory_by_phase(work.step, Calls(work.run, value, work.run, value), work.device))
+
+    def _of_torch(self, work: Work, peaks: PeakMemory) -> PeakMemory:
+        """Without the tensors, where an engine has its own: torch's allocator knows nothing of them."""
+        return peaks if work.model.runtime is None else peaks.model_copy(update={"tensors": None})
 
     def put(self, cell: CellResult, found: MemoryPeaks, width: float, stopped_by: str) -> None:
         cell.peak_memory_bytes = found.whole
@@ -88,15 +99,50 @@ class MemoryPass(Pass[MemoryPeaks, MemoryPeaks]):
 PASS = MemoryPass()
 
 
+@dataclass(frozen=True)
+class Calls:
+    """The two calls in which memory is measured, each with its input."""
+
+    watched: Callable[[Any], Any]  # of which the system keeps the peak
+    watched_value: Any
+    recorded: Callable[[Any], Any]  # under torch's profiler
+    recorded_value: Any
+    recorded_first: bool = False  # it warms up
+
+
+def peaks_of_timed_calls(work: Work, warm_up: Callable[[Any], Any], timed: Callable[[Any], Any]) -> MemoryPeaks:
+    """Memory in calls that are made anyway, one to warm up and a timed one, in this order."""
+    calls = Calls(timed, work.inputs[1], warm_up, work.inputs[0], recorded_first=True)
+    if work.step is None:
+        return MemoryPeaks(_measure(calls, work.device))
+    from profiler.measure.phases import memory_by_phase
+
+    return MemoryPeaks(*memory_by_phase(work.step, calls, work.device))
+
+
 def measure_memory(run: Callable[[Any], Any], value: Any, device: Device) -> PeakMemory:
     """Both calls of the pass."""
+    return _measure(Calls(run, value, run, value), device)
+
+
+def _measure(calls: Calls, device: Device) -> PeakMemory:
+    tensors = _tensors(calls, device) if calls.recorded_first else None
     device.reset_peak()
-    process, above = process_peak(run, value)
+    process, above = process_peak(calls.watched, calls.watched_value)
     on_device, reserved = device.peak_bytes(), device.peak_reserved_bytes()
-    tensors = tensor_peak(run, value) if device.kind == "cpu" else None
+    if not calls.recorded_first:
+        tensors = _tensors(calls, device)
     return PeakMemory(
         tensors=tensors, process=process, above_baseline=above, device=on_device, device_reserved=reserved
     )
+
+
+def _tensors(calls: Calls, device: Device) -> int | None:
+    if device.kind == "cpu":
+        return tensor_peak(calls.recorded, calls.recorded_value)
+    if calls.recorded_first:
+        calls.recorded(calls.recorded_value)
+    return None
 
 
 def process_peak(run: Callable[[Any], Any], value: Any) -> tuple[int | None, int | None]:

@@ -12,11 +12,22 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profiler import messages
-from profiler.measure.latency import CLOCK_DIGITS, Timing, take_turns, time_calls
+from profiler.measure.afford import LONG_SECONDS
+from profiler.measure.latency import (
+    CLOCK_DIGITS,
+    OnSample,
+    Timing,
+    input_of,
+    no_garbage_collection,
+    take_turns,
+    time_calls,
+    timed,
+)
 from profiler.measure.passes.base import Pass, Work
+from profiler.measure.passes.memory import peaks_of_timed_calls
 from profiler.measure.phases import TRAINING, TrainingSteps, training_round
 from profiler.measure.reference import measure_handoff
 from profiler.measure.verdict import judge
@@ -112,7 +123,8 @@ _median, _ci95 = _time("median"), _time("ci95")
 RTF = Metric("rtf", "Real-time factor", "RTF", "", "rtf", of("rtf"), ci95=_rtf_ci95, time=True, hint=BELOW_1)
 RTFX = Metric("rtfx", "Seconds of audio per second", "RTFx", "", "rtfx", of("rtfx"), None, _rtfx_ci95, "higher", True)
 LATENCY = Metric("latency", "Latency of one call", "latency", "s", "latency_median_s", _median, ci95=_ci95, time=True)
-DEVICE_RTF = detail("device_rtf", "RTF, time on the device only", "", "", of("device_time_s", "rtf"), time=True)
+DEVICE_RTF = detail("device_rtf", "RTF, device time", "", "rtf_device", of("device_time_s", "rtf"), time=True)
+CPU_RTF = detail("cpu_rtf", "RTF, CPU time", "", "rtf_cpu", of("device_time_s", "cpu_rtf"), time=True)
 # Over all timed calls of a cell. None of them is its latency, which is the median of the rounds' medians.
 CALLS = (
     detail("mean", "mean of calls", "s", "latency_mean_s", _time("mean")),
@@ -175,7 +187,7 @@ class TimePass(Pass[Round, Rounds]):
     result = Round
     essential = True
     every_round = True
-    metrics = (RTF, RTFX, LATENCY, DEVICE_RTF, *CALLS, *CHUNKS, *TRAINING)
+    metrics = (RTF, RTFX, LATENCY, CPU_RTF, DEVICE_RTF, *CALLS, *CHUNKS, *TRAINING)
 
     def calls(self, recipe: Recipe) -> int:
         return 1 + recipe.measure.min_calls
@@ -202,6 +214,8 @@ class TimePass(Pass[Round, Rounds]):
 
         if work.wait is not None:
             timing = take_turns(work.run, work.inputs, work.device, work.size, work.wait, report)
+        elif work.long and "memory" in work.passes:
+            timing = _with_memory(work, report)
         else:
             timing = time_calls(work.run, work.inputs, work.device, work.size, report)
         return Round(
@@ -223,6 +237,9 @@ class TimePass(Pass[Round, Rounds]):
         audio = cell.input.seconds_of_audio
         assert audio is not None
         figure, cell.verdict, cell.disturbances = judge(found.wall, found.cpu, cell.conditions, width)
+        if "too_few_rounds" in cell.disturbances and figure.value >= LONG_SECONDS and stopped_by == "budget":
+            del cell.disturbances["too_few_rounds"]
+            cell.disturbances["long_calls"] = figure.value
         if found.left_out:
             cell.disturbances["paused"] = float(found.left_out)
         cell.verdict_reasons = [messages.sentence(*each) for each in cell.disturbances.items()]
@@ -248,7 +265,12 @@ class TimePass(Pass[Round, Rounds]):
         if any(found.device):
             device, all_of_them = estimate(found.device), _flat(found.device)
             cell.device_time_s = DeviceTime(
-                median=device.value, ci95=device.ci95, n=len(all_of_them), samples=all_of_them, rtf=device.value / audio
+                median=device.value,
+                ci95=device.ci95,
+                n=len(all_of_them),
+                samples=all_of_them,
+                rtf=device.value / audio,
+                cpu_rtf=estimate(found.cpu).value / audio if any(found.cpu) else None,
             )
 
     def take_up(self, cell: CellResult) -> Rounds | None:
@@ -268,6 +290,25 @@ class TimePass(Pass[Round, Rounds]):
 
 
 PASS = TimePass()
+
+
+def _with_memory(work: Work, report: OnSample) -> Timing:
+    """Long calls: the one that warms up is recorded for the memory pass, the first timed one is watched for it."""
+    timing = Timing()
+
+    def warm_up(value: Any) -> None:
+        timing.warmup.append(timed(work.run, value, work.device).wall)
+        report(timing)
+
+    def call(value: Any) -> None:
+        timing.add(timed(work.run, value, work.device))
+        report(timing)
+
+    with no_garbage_collection():
+        work.taken["memory"] = peaks_of_timed_calls(work, warm_up, call)
+        while not work.size.enough(timing.samples):
+            call(input_of(work.inputs, len(timing.samples)))
+    return timing
 
 
 def _flat(rounds: list[array[float]]) -> list[float]:

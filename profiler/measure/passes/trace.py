@@ -32,6 +32,7 @@ class TracePass(Pass[str, str]):
     result = str
     field = "trace"
     absent = "not recorded"
+    asked = True
 
     def wanted(self, recipe: Recipe) -> bool:
         return recipe.profiling_dimensions.export_logs
@@ -40,18 +41,26 @@ class TracePass(Pass[str, str]):
         steps = recipe.trace.schedule
         return (steps.wait + steps.warmup + steps.active) * steps.repeat
 
+    def fewest(self, recipe: Recipe) -> int:
+        return recipe.trace.schedule.active * recipe.trace.schedule.repeat
+
     def measure(self, work: Work) -> str:
         from profiler.measure.breakdown import spans_in_trace
         from profiler.measure.phases import phase_spans
 
-        folder = work.folder / work.place
-        runtime, steps = work.model.runtime, work.trace.schedule
+        folder, settings, runtime = work.folder / work.place, work.trace, work.model.runtime
+        if work.long:  # what is done once was done long ago, and cannot be seen in such a call
+            settings = settings.model_copy(
+                update={"schedule": settings.schedule.model_copy(update={"wait": 0, "warmup": 0})}
+            )
         with spans_in_trace(work.model, work.trace, work.step), phase_spans(work.step), _spans_of(runtime):
-            files = record_trace(work.run, work.inputs[0], work.device, work.trace, folder, folder.name)
+            files = record_trace(work.run, work.inputs[0], work.device, settings, folder, folder.name)
             if runtime is not None:
                 from profiler.runtimes.profile import add_to_traces
 
-                add_to_traces(runtime, files, steps.wait + steps.warmup, steps.active)
+                add_to_traces(
+                    runtime, files, settings.schedule.wait + settings.schedule.warmup, settings.schedule.active
+                )
         return f"{work.place}/{files[-1].name}"
 
     def put(self, cell: CellResult, found: str, width: float, stopped_by: str) -> None:

@@ -1,4 +1,4 @@
-"""Variants side by side: what each costs relative to the first, in time, memory, size and energy."""
+"""Variants side by side: what each costs relative to its baseline, in time, memory, size and energy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from profiler.metrics import LATENCY, METRICS, PEAK, SIZE
 from profiler.report.plots.bars import WIDEST, left_for, name_rows
 from profiler.report.plots.curves import CI, hollow
 from profiler.report.plots.style import GREY, PAPER, Caption, Plot, figure, look
-from profiler.report.variants import Ratio, cell_ratios, mean_ratio
+from profiler.report.variants import Ratio, baselines_text, cell_ratios, mean_ratio
 from profiler.results.types import Results
 
 NAME = "variants"
@@ -18,17 +18,27 @@ APART = 0.19  # of a row, between the marks of two quantities
 
 
 def draw(results: Results, folder: Path) -> list[Plot]:
-    """Nothing where there is one variant, or none has a cell in common with the first."""
-    first, *others = results.variants or [""]
+    """Nothing where there is one variant, or none has a cell in common with its baseline."""
+    others = [name for name in results.variants if results.baseline(name) != name]
     of_cells = {name: found for name in others if (found := cell_ratios(results, name, LATENCY))}
     names = list(of_cells)
     if not names:
         return []
     several = max(map(len, of_cells.values())) > 1
     notes = ("geometric mean over cells", "small marks: latency of each cell") if several else ()
-    caption = Caption.of(results, [first, *names], f"Cost of each variant relative to {first}", *notes, CI)
+    bases = list(dict.fromkeys(map(results.baseline, names)))
+    relative_to = bases[0] if len(bases) == 1 else f"its baseline: {baselines_text(results)}"
+    caption = Caption.of(results, [*bases, *names], f"Cost of each variant relative to {relative_to}", *notes, CI)
     left, height = left_for(names), ROW * len(names)
-    with figure(folder / NAME, caption, f"times the figure of {first}", "", left, height, left > WIDEST) as plot:
+    with figure(
+        folder / NAME,
+        caption,
+        f"times the figure of {bases[0] if len(bases) == 1 else 'its baseline'}",
+        "",
+        left,
+        height,
+        left > WIDEST,
+    ) as plot:
         (axes,) = plot.axes
         axes.axvline(1.0, color=GREY, linewidth=0.8)
         seen, unstable = [1.0], False

@@ -89,6 +89,8 @@ def without_private(results: Results, scrubber: Scrubber) -> Results:
     data["environment"].pop("host", None)
     for gpu in data["environment"].get("gpu") or []:
         gpu.pop("uuid", None)  # of this very device
+    for model in data["models"]:
+        (model.get("device") or {}).pop("uuid", None)
     data["run"]["command"] = shlex.join(scrubber.text(word) for word in _words(data["run"]["command"]))
     return Results.model_validate(scrubber.value(data))
 

@@ -154,13 +154,14 @@ class _Collected:
         track = self.tracks[event.pid, event.tid, category in MARKS]
         if category in ON_DEVICE or category in MARKS:
             named: Any = args.device if args is not None else None
-            self.devices.setdefault(track, named if _is_number(named) else event.pid if _is_number(event.pid) else 0)
+            known = (number for number in (named, event.pid) if _is_number(number) and number > CPU)
+            self.devices.setdefault(track, next(known, 0))
         self.start.append(ts)
         self.duration.append(max(0.0, duration))
         self.name.append(self.names[_cut(event.name)])
         self.category.append(self.categories[_cut(category)])
         self.detail.append(self.details[_detail(args, category)])
-        self.correlation.append(args.correlation if args is not None and _is_number(args.correlation) else 0)
+        self.correlation.append(args.correlation if args is not None and _is_correlation(args.correlation) else 0)
         self.track.append(track)
 
     def _add_memory(self, event: Event) -> None:
@@ -198,6 +199,11 @@ class _Collected:
 
 def _is_number(value: Any) -> TypeGuard[int]:
     return type(value) is int and abs(value) < 1 << 31
+
+
+def _is_correlation(value: Any) -> TypeGuard[int]:
+    """Counted from the start of a process: of a long one it needs more than 32 bits."""
+    return type(value) is int and abs(value) < 1 << 63
 
 
 def _category(event: Event) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from benchmarks import on_gpu
 from profiler.device import Device
@@ -63,6 +66,29 @@ def test_what_does_not_hold_is_found(fake: FakeAccelerator, monkeypatch: pytest.
         "the next cell starts without it",
         "its memory is given back",
     ]
+
+
+class Value(float):
+    """An input and an output of a call."""
+
+    def __eq__(self, other: object) -> Any:
+        return SimpleNamespace(all=lambda: float(self) == float(other))  # type: ignore[arg-type]
+
+    __hash__ = float.__hash__
+
+
+def test_a_replayed_call_is_compared_with_the_call(fake: FakeAccelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "Stream", lambda device: contextlib.nullcontext())
+
+    def run(value: Any) -> Value:
+        for _ in range(20):
+            fake.compute(1e-5)
+        return Value(value)
+
+    found = on_gpu.check_graph(DEVICE, run, [1.0, 2.0])
+    assert [holds for *_, holds in found] == [True, True]
+    monkeypatch.setattr("profiler.variants.graphed.Graphed.__call__", lambda self, value: Value(value + 1))
+    assert not on_gpu.check_graph(DEVICE, run, [1.0])[0][2]
 
 
 def test_without_a_device_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

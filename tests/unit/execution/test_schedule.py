@@ -12,6 +12,7 @@ import pytest
 from profiler.execution.cell import CellState
 from profiler.execution.channel import PassDone
 from profiler.execution.schedule import RoundSchedule
+from profiler.measure.afford import Allowance
 from profiler.measure.latency import Timing
 from profiler.measure.passes.time import Round, Rounds
 from profiler.plan import Cell
@@ -19,7 +20,7 @@ from profiler.recipe.schema import Measure
 from profiler.results.types import CellInput, Condition
 
 GRID = tuple((seconds, batch) for seconds in (1.0, 2.0, 4.0) for batch in (1, 2))
-WAVERING = (1.0, 2.0, 0.5, 1.5)  # each for twice as many rounds as the one before: no number of rounds averages it out
+WAVERING = (0.4, 0.8, 0.2, 0.6)  # each for twice as many rounds as the one before: no number of rounds averages it out
 
 
 class Clock:
@@ -43,7 +44,9 @@ def make(
     names = [f"v{number}" for number in range(variants)]
     states = {(cell := Cell(name, seconds, batch)): CellState(cell) for name in names for seconds, batch in grid}
     measure = Measure(rounds=rounds, budget=budget)
-    return RoundSchedule(states, dict.fromkeys(names, measure), seed, rounds, Clock(visit_seconds))
+    allowed = Allowance(seconds=6 * budget, rounds=min(rounds, 6))
+    allowances = dict.fromkeys(names, allowed)
+    return RoundSchedule(states, dict.fromkeys(names, measure), seed, rounds, Clock(visit_seconds), allowances)
 
 
 def cells_of(visits: list[tuple[Cell, ...]] | None) -> list[Cell]:
@@ -61,14 +64,16 @@ def measured(schedule: RoundSchedule, cell: Cell, value: float, seconds: float =
     schedule.clock.now += schedule.clock.long
 
 
-def play(schedule: RoundSchedule, wavering: Iterable[Cell] = (), seconds: float = 0.1) -> list[list[Cell]]:
+def play(
+    schedule: RoundSchedule, wavering: Iterable[Cell] = (), seconds: float = 0.1, call: float = 0.5
+) -> list[list[Cell]]:
     """A whole run: cells give the same time in every round, but for those that waver."""
     rounds, wavering = [], set(wavering)
     while (visits := schedule.next_round()) is not None:
         rounds.append(cells_of(visits))
         for cell in rounds[-1]:
             count = len(schedule.states[cell].rounds)
-            measured(schedule, cell, WAVERING[count.bit_length() % 4] if cell in wavering else 1.0, seconds)
+            measured(schedule, cell, WAVERING[count.bit_length() % 4] if cell in wavering else call, seconds)
         assert len(rounds) < 1000, "it never ends"
     return rounds
 
@@ -133,7 +138,7 @@ def test_a_cell_that_becomes_stable_is_left_alone() -> None:
     assert schedule.unstable() == [cell]
     rounds = 10
     while schedule.next_round() is not None:
-        measured(schedule, cell, 1.0)
+        measured(schedule, cell, 0.5)
         rounds += 1
     assert schedule.stopped_by == "width"
     assert 10 < rounds < 50
@@ -160,8 +165,39 @@ def test_time_that_stable_cells_leave_over_goes_to_the_unstable() -> None:
 
 def test_the_first_rounds_are_made_even_where_they_take_longer_than_the_budget() -> None:
     schedule = make(budget=1.0)
-    assert len(play(schedule, schedule.states, seconds=60.0)) == 10
+    assert len(play(schedule, schedule.states, seconds=60.0, call=0.9)) == 10
     assert schedule.stopped_by == "budget"
+
+
+def test_a_cell_whose_calls_are_long_has_as_many_rounds_as_its_time_allows() -> None:
+    """A minute, with 10 s of budget: a first round of 40 s leaves time for one more of 20 s."""
+    schedule = make(grid=[(1.0, 1), (8.0, 8), (32.0, 8)])
+    long = {Cell("v0", 8.0, 8): 20.0, Cell("v0", 32.0, 8): 64.0}
+    visits: Counter[Cell] = Counter()
+    while (round_of := schedule.next_round()) is not None:
+        for cell in cells_of(round_of):
+            call = long.get(cell, 0.1)
+            measured(schedule, cell, call, seconds=call if cell in visits else 2 * call)
+            visits[cell] += 1
+    assert visits[Cell("v0", 8.0, 8)] == 2
+    assert visits[Cell("v0", 32.0, 8)] == 1
+    assert visits[Cell("v0", 1.0, 1)] >= 10
+    assert schedule.stopped_by == "budget"
+    assert set(schedule.unstable()) == set(long), "they have no interval, and are not said to be stable"
+
+
+def test_time_that_small_cells_leave_over_goes_to_long_calls_that_it_is_enough_for() -> None:
+    """12 cells of 10 s; two long calls take 84 s of the 120 s: there is time for one more of 20 s, for none of 64 s."""
+    small = [(float(seconds), 1) for seconds in range(1, 11)]
+    schedule = make(grid=[*small, (32.0, 1), (32.0, 4)])
+    long = {Cell("v0", 32.0, 1): 20.0, Cell("v0", 32.0, 4): 64.0}
+    rounds: Counter[Cell] = Counter()
+    while (visits := schedule.next_round()) is not None:
+        for cell in cells_of(visits):
+            measured(schedule, cell, long.get(cell, 0.001), seconds=long.get(cell, 0.001))
+            rounds[cell] += 1
+    assert rounds[Cell("v0", 32.0, 1)] == 3
+    assert rounds[Cell("v0", 32.0, 4)] == 1
 
 
 @pytest.mark.parametrize("cells", [1, 4])
@@ -215,7 +251,7 @@ def test_a_run_that_is_taken_up_makes_the_rounds_that_it_lacks() -> None:
     schedule = make()
     late = Cell("v0", 4.0, 2)
     for cell, state in schedule.states.items():
-        state.found["time"] = Rounds(wall=[array("d", [1.0])] * (2 if cell == late else 3))
+        state.found["time"] = Rounds(wall=[array("d", [0.5])] * (2 if cell == late else 3))
     assert schedule.planned() == {cell: 8 if cell == late else 7 for cell in schedule.states}
     rounds = play(schedule)
     assert rounds[0] == [late]

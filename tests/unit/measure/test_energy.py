@@ -328,3 +328,55 @@ def test_given_watts_go_before_a_sensor() -> None:
 def test_what_is_no_power_is_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         given_power(**wrong)
+
+
+# --- a sensor that is updated rarely, as those of GPUs; a stand-in, there is none here -------------------------------
+
+
+class Stepping:
+    """100 W while calls run and 20 W else, told only every `step` seconds; the clock too."""
+
+    name, covers, read_within, steps = "NVML A100", "the GPU", None, True
+
+    def __init__(self, step: float) -> None:
+        self.step, self.now, self.drawn, self.told, self.next, self.calls = step, 0.0, 0.0, 0.0, step, 0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float, watts: float = 20.0) -> None:
+        while self.now + seconds >= self.next:
+            part = self.next - self.now
+            self.drawn += part * watts
+            self.now, self.told, self.next, seconds = self.next, self.drawn, self.next + self.step, seconds - part
+        self.drawn += seconds * watts
+        self.now += seconds
+
+    def run(self, value: Any) -> None:
+        self.calls += 1
+        self.sleep(0.007, watts=100.0)
+
+    def joules(self) -> float:
+        return self.told
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("step", [0.02, 0.1])
+def test_windows_cover_many_updates_of_the_sensor(step: float) -> None:
+    gpu = Stepping(step)
+    energy = measure_energy(gpu.run, None, CPU, gpu, 1.0, clock=gpu)
+    assert isinstance(energy, Energy)
+    assert min(energy.window_seconds) >= 29 * step
+    assert energy.update_seconds == pytest.approx(step, rel=0.1)
+    assert energy.per_call == pytest.approx(0.7, rel=0.04)
+    assert energy.per_call_above_idle == pytest.approx(0.56, rel=0.06)
+    assert any("covers 30 or more" in note for note in energy.notes)
+
+
+def test_a_sensor_that_is_hardly_updated_gives_no_figure() -> None:
+    gpu = Stepping(1.5)
+    found = measure_energy(gpu.run, None, CPU, gpu, 1.0, clock=gpu)
+    assert "was not updated 4 times in 2 s: no window of calls would be long enough" in str(found)
+    assert gpu.calls == 0

@@ -157,6 +157,18 @@ def test_variants_stand_side_by_side_with_intervals_and_hollow_marks(tmp_path: P
     assert "unstable" in texts(tmp_path / "variants.svg")
 
 
+def test_variants_with_a_baseline_of_their_own_are_relative_to_that(tmp_path: Path) -> None:
+    made = full("float32", "bfloat16", "int8", "int8-compiled")
+    made.models[3].baseline = "int8"
+    (plot,) = variants.draw(made, tmp_path)
+    assert plot.caption.title == (
+        "Cost of each variant relative to its baseline: float32 (bfloat16, int8); int8 (int8-compiled)"
+    )
+    assert "times the figure of its baseline" in texts(tmp_path / "variants.svg")
+    tips = [tip for tips in plot.tips.values() for tip in tips]
+    assert any(tip.startswith("int8-compiled: latency x0.50") for tip in tips), "half of int8, an eighth of float32"
+
+
 def test_points_of_the_roofline_are_named(tmp_path: Path) -> None:
     (plot,) = roofline.draw(full(), tmp_path)
     named = [text for text in texts(tmp_path / "roofline.svg") if re.fullmatch(r"\d s x \d", text)]

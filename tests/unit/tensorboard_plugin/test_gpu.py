@@ -243,3 +243,51 @@ def test_very_many_steps_kernels_and_levels_are_read_in_one_go(tmp_path: Path) -
     assert found is not None
     assert len(found["steps"]) == len(gpu.kernel_rows(columns, gpu.activity(columns))) == gpu.MOST_STEPS
     assert len(rows_from_trace(columns, "operator")) == len(rows_from_trace(columns, "label")) == number
+
+
+def with_args(events: Events, **changed: Any) -> Events:
+    return [dict(event, args=event["args"] | changed) if event.get("cat") == "kernel" else event for event in events]
+
+
+def test_correlations_of_a_long_process_link_launches_too(tmp_path: Path) -> None:
+    late = [
+        dict(event, args=event["args"] | {"correlation": event["args"]["correlation"] + 2**32})
+        if "correlation" in event["args"]
+        else event
+        for event in STEPS
+    ]
+    assert times(rows_from_trace(columns_of(tmp_path, late), "operator")) == OPERATORS
+
+
+@pytest.mark.parametrize("device", [-1, "zero", None, 2**40, [0]])
+def test_a_kernel_without_a_known_device_is_still_none_of_the_cpus(tmp_path: Path, device: Any) -> None:
+    odd = columns_of(tmp_path, with_args(STEPS, device=device))
+    assert times(rows_from_trace(odd, "operator")) == OPERATORS
+    assert overview_of(tmp_path, with_args(STEPS, device=device))["devices"][0]["utilisation"] == pytest.approx(
+        140 / 225
+    )
+
+
+def test_streams_that_overlap_are_busy_once_and_devices_stand_apart(tmp_path: Path) -> None:
+    """A second stream runs 7 us behind the first: together they are busy from 50 to 132 and from 150 to 232."""
+    behind = [
+        dict(event, tid=8, ts=event["ts"] + 7, args=event["args"] | {"stream": 8})
+        for event in STEPS
+        if event.get("cat") == "kernel"
+    ]
+    (device,) = overview_of(tmp_path, [*STEPS, *behind])["devices"]
+    assert device["utilisation"] == pytest.approx(2 * 82 / 232)
+    elsewhere = [dict(event, pid=1, args=event["args"] | {"device": 1}) for event in behind]
+    first, second = overview_of(tmp_path, [*STEPS, *elsewhere])["devices"]
+    assert (first["id"], second["id"]) == (0, 1)
+    assert first["kernels"] == second["kernels"] == 4
+
+
+def test_kernels_without_launch_and_without_length_are_shown_and_belong_to_nobody(tmp_path: Path) -> None:
+    alone = [event for event in STEPS if event.get("cat") != "cuda_runtime"]
+    columns = columns_of(tmp_path, alone)
+    assert all(row["device_s"] == 0 for row in rows_from_trace(columns, "operator"))
+    assert sum(row["calls"] for row in gpu.kernel_rows(columns, gpu.activity(columns))) == 4
+    empty = columns_of(tmp_path, [dict(event, dur=0) if event.get("cat") == "kernel" else event for event in STEPS])
+    rows = gpu.kernel_rows(empty, gpu.activity(empty))
+    assert [(row["calls"], row["total_s"]) for row in rows] == [(2, 0), (2, 0)]
