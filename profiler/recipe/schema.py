@@ -287,6 +287,7 @@ class Variant(Section):
     def _check_engine(self) -> None:
         set_here: dict[str, Any] = {
             "compile": self.compile,
+            "cuda_graph": self.cuda_graph,
             "attention": self.attention,
             "memory_format": self.memory_format,
         }
