@@ -35,7 +35,7 @@ def time_batches(
         done = BatchDone(number=work.number)
         emit(BeginBatch(work.number))
         try:
-            rows, done.unreadable = _rows(work.utterances, speech, job.seed, job.skip_unreadable)
+            rows, done.unreadable = read_rows(work.utterances, speech, job.seed, job.skip_unreadable)
             if not rows:
                 done.skipped = "none of its utterances can be read"
                 emit(done)
@@ -95,7 +95,7 @@ def _with_targets(step: TrainingStep, batch: Batch, work: BatchWork, unreadable:
     return step.prepare(batch, seed + work.number, lengths, [utterance.id for utterance in kept])
 
 
-def _rows(
+def read_rows(
     utterances: list[tuple[int, Utterance]], speech: Speech, seed: int, skip_unreadable: bool
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """The rows of a batch by id, and what could not be read for it."""

@@ -25,6 +25,7 @@ LIBRARIES = (
     "espnet.adapter",
     "own.module",
     "own.torchscript",
+    "own.adapter_file",
     "torchaudio.adapter",
     "silero",
     "s3prl.adapter",

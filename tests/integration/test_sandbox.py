@@ -358,7 +358,8 @@ def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: 
     worker = WorkerHandle(tmp_path / "worker.log", threads=1)
     try:
         assert not worker.owns(os.getpid()), "a worker that names another process does not have it killed"
-        running = RunningJob(worker, fork=True, timeout=20, on_event=lambda event: None)
+        worker.forks = True
+        running = RunningJob(worker, channel.ReferenceJob(threads=1), timeout=20, on_event=lambda event: None)
         read_end, write_end = os.pipe()
         os.write(write_end, answer)
         worker.channel._read_fd = read_end
