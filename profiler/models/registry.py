@@ -46,8 +46,8 @@ class Adapter(Protocol):
     """What a file for a library offers.
 
     Also NEEDS, where it is not installed with the profiler; ONE_AT_A_TIME, where some of its interfaces take no
-    batches; TRAINS, where some can be trained: the losses of each, the usual one first; EVALUATES, where overrides may
-    hold tags such as `!new:`.
+    batches; SPEAKS, where some make speech of text; TRAINS, where some can be trained: the losses of each, the usual
+    one first; EVALUATES, where overrides may hold tags such as `!new:`.
     """
 
     LIBRARY: str
@@ -103,6 +103,11 @@ def check_weights(weights: str, kind: str) -> None:
 def takes_batches(kind: str) -> bool:
     """Whether a known interface takes several recordings in a call."""
     return kind not in getattr(adapter_for(kind), "ONE_AT_A_TIME", ())
+
+
+def speaks(kind: str) -> bool:
+    """Whether a known interface makes speech of text."""
+    return kind in getattr(adapter_for(kind), "SPEAKS", ())
 
 
 def check_trainable(kind: str) -> None:

@@ -384,6 +384,7 @@ def test_a_trace_elsewhere_is_not_believed(name: str) -> None:
 @pytest.mark.parametrize("key", ["python", "path"])
 def test_a_program_or_a_folder_of_code_in_a_recipe_needs_trust(tmp_path: Path, key: str) -> None:
     recipe = tmp_path / "recipe.yaml"
+    (tmp_path / "evil").touch(0o755)
     recipe.write_text(PLAIN.format(speech=SPEECH) + f"variants: [{{name: mine, {key}: ./evil}}]\n")
     with pytest.raises(UserError, match=r"recipe.yaml:5.*would run code \(`\./evil`\).*--trust"):
         load_recipe(recipe)
