@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from profiler.cli.options import add_json, add_logdir, add_recipe, overrides
 from profiler.measure.parameters import count_now, known_counts
+from profiler.models.own.adapter_file import is_adapter_file
 from profiler.plan import Plan, make_plan
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import Variant
@@ -82,6 +83,8 @@ def _model(loaded: LoadedRecipe, variant: str, count: bool | None) -> ModelResul
     wanted = recipe.pretrained_model
     model = ModelResult(variant=variant, source=wanted.source, type=wanted.type)
     known = None if count else known_counts(recipe)
+    if known is None and count is None and is_adapter_file(wanted.type):
+        count = False  # it would have to be run
     if known is None and count is not False:
         known = count_now(recipe, loaded.path.parent, loaded.trust)
     if known is not None:

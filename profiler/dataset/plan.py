@@ -13,12 +13,14 @@ from typing import Any
 from profiler.dataset.batching import Batch, draw, make_batches, seconds_at_most, share_of_padding
 from profiler.dataset.items import DatasetError, Problem, Reading, Utterance
 from profiler.dataset.manifest import read_dataset
+from profiler.models.registry import speaks
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Dataset
 from profiler.results.types import Drawn, Spread
 from profiler.units import seconds_text
 
 LENGTHS_ALONE = "the set has transcripts, but lengths in the place of audio"
+SPOKEN = "a variant of the run makes speech of the transcripts"
 ADVICE = "Fix them, or leave such entries out with dataset.on_error: skip."
 WITHOUT_SCORES = "To measure no error rates: dataset.transcripts: ignore."
 NAMED = 3  # skipped entries that the notes name
@@ -38,6 +40,7 @@ class DatasetPlan:
     notes: list[str] = field(default_factory=list)
     scored: bool = False  # every utterance has audio and a transcript
     unscored_reason: str | None = None  # where there are transcripts all the same
+    spoken: bool = False  # a model makes speech of the transcripts
 
     @property
     def references(self) -> str | None:
@@ -115,11 +118,14 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
     reading = read_dataset(loaded.resolve_path(settings.source), settings.format)
     # In training, texts are what the model learns from; it writes none that could be scored.
     training = loaded.recipe.mode == "training"
+    spoken = [speaks(recipe.pretrained_model.type) for recipe in loaded.by_variant.values()]
     scoring = Scorable(False, reading.utterances) if training else check_transcripts(reading, settings)
+    if any(spoken):
+        scoring = to_be_spoken(reading.utterances, None if all(spoken) else SPOKEN)
     reading.utterances = scoring.utterances
     reading.problems += scoring.problems
     if reading.problems and settings.on_error == "fail":
-        advice = f"{ADVICE} {WITHOUT_SCORES}" if scoring.problems else ADVICE
+        advice = f"{ADVICE} {WITHOUT_SCORES}" if scoring.problems and not any(spoken) else ADVICE
         raise DatasetError.of(reading.source, reading.problems, "nothing was run", advice)
     if not reading.utterances:
         first = f" The first problem, {reading.problems[0]}." if reading.problems else ""
@@ -137,6 +143,7 @@ def plan_dataset(loaded: LoadedRecipe) -> DatasetPlan | None:
         notes=_notes(reading, settings, drawn),
         scored=scoring.scored,
         unscored_reason=scoring.reason,
+        spoken=any(spoken),
     )
 
 
@@ -166,6 +173,16 @@ def check_transcripts(reading: Reading, settings: Dataset) -> Scorable:
         else:
             problems.append(Problem(utterance.id, message))
     return Scorable(True, kept, problems)
+
+
+def to_be_spoken(utterances: list[Utterance], reason: str | None) -> Scorable:
+    """For a model that makes speech: its text is the transcript, which each utterance then needs."""
+    problems = [
+        Problem(utterance.id, "has no transcript, which is what the model would say")
+        for utterance in utterances
+        if not (utterance.text or "").strip()
+    ]
+    return Scorable(False, [each for each in utterances if (each.text or "").strip()], problems, reason)
 
 
 def references_fingerprint(utterances: Iterable[Utterance]) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from profiler.audio import Batch, Samples, Speech, pad, read_mono
 from profiler.dataset.items import Utterance
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from profiler.models.model import Model
     from profiler.training.step import TrainingStep
 
+NO_AUDIO: Samples = np.zeros(1, dtype=np.float32)
+
 
 def time_batches(
     job: DatasetJob, model: Model, speech: Speech, emit: Callable[[Event], None], step: TrainingStep | None
@@ -35,12 +40,16 @@ def time_batches(
         done = BatchDone(number=work.number)
         emit(BeginBatch(work.number))
         try:
-            rows, done.unreadable = _rows(work.utterances, speech, job.seed, job.skip_unreadable)
+            if model.speech_made is None:
+                rows, done.unreadable = read_rows(work.utterances, speech, job.seed, job.skip_unreadable)
+            else:  # it takes texts alone
+                rows = {utterance.id: NO_AUDIO for _, utterance in work.utterances}
             if not rows:
                 done.skipped = "none of its utterances can be read"
                 emit(done)
                 continue
-            batch = pad(list(rows.values()), speech.rate)
+            texts = tuple(utterance.text or "" for _, utterance in work.utterances)
+            batch = replace(pad(list(rows.values()), speech.rate), texts=texts)
             value = (
                 model.prepare(batch) if step is None else _with_targets(step, batch, work, done.unreadable, job.seed)
             )
@@ -62,6 +71,8 @@ def time_batches(
         else:
             done.latency, done.seconds_of_audio = seconds, batch.seconds_of_audio
             done.padded_seconds = batch.waveforms.size / batch.rate
+            if model.speech_made:  # of the call that was timed
+                done.seconds_of_audio = done.padded_seconds = model.speech_made[-1]
             if step is not None:
                 times = step.times()
                 done.tokens, done.frames, done.phases = value[1].total, step.frames, times[-1] if times else None
@@ -98,7 +109,7 @@ def _with_targets(step: TrainingStep, batch: Batch, work: BatchWork, unreadable:
     return step.prepare(batch, seed + work.number, lengths, [utterance.id for utterance in kept])
 
 
-def _rows(
+def read_rows(
     utterances: list[tuple[int, Utterance]], speech: Speech, seed: int, skip_unreadable: bool
 ) -> tuple[dict[str, Samples], dict[str, str]]:
     """The rows of a batch by id, and what could not be read for it."""

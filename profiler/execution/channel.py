@@ -131,7 +131,21 @@ class PeakReset(msgspec.Struct, tag="peak_reset", frozen=True):
     done: bool
 
 
-Request = Load | Do | Turn | PeakReset
+class AudioGiven(msgspec.Struct, tag="audio_given", frozen=True, kw_only=True):
+    """One input, as rows of raw float32 one after the other in a file; or why there is none."""
+
+    path: Path = Path()
+    rate: int = 0
+    samples: int = 0  # of each row
+    lengths: list[int] = []  # how many samples of each row are audio
+    seconds_of_audio: float = 0.0
+    share_of_padding: float = 0.0
+    ids: list[str] = []  # of utterances, in a job on a data set
+    unreadable: dict[str, str] = {}
+    failed: str | None = None
+
+
+Request = Load | Do | Turn | PeakReset | AudioGiven
 
 
 # -- events, from the worker
@@ -153,6 +167,7 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     device: DeviceFacts | None
     copy_to_device: Literal["included", "excluded"] | None
     notes: list[str]
+    forks: bool = True  # whether jobs can run in forks of the worker
 
 
 FailureKind = Literal["user", "unsupported", "other"]
@@ -241,6 +256,12 @@ class ResetPeak(msgspec.Struct, tag="reset_peak", frozen=True):
     """Set the high-water mark of the job's memory back: a worker in a sandbox may not write it."""
 
 
+class WantAudio(msgspec.Struct, tag="want_audio", frozen=True):
+    """From a worker that cannot read audio itself: an input of its job, by its place or its batch's number."""
+
+    number: int
+
+
 class Ended(msgspec.Struct, tag="ended", frozen=True):
     """The process of a job is gone without being done."""
 
@@ -250,7 +271,7 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
 JobEvent = (
     Started | BeginPass | Progress | PassDone | Called | BeginBatch | BatchDone | Served | StepDone | ReferenceDone
 )
-Event = Loaded | Failed | JobEvent | ResetPeak | Done | Ended
+Event = Loaded | Failed | JobEvent | ResetPeak | WantAudio | Done | Ended
 
 
 # -- the pipes

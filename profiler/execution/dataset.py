@@ -150,9 +150,9 @@ class DatasetPasses:
         return self.plan.scored and model is not None and model.weights == "pretrained"
 
     def _utterances(self, batch: int) -> list[tuple[int, Utterance]]:
-        """As a worker gets them: what was said is not its business."""
+        """As a worker gets them: what was said is not its business, unless the model says it."""
         return [
-            (1000 * batch + place, replace(utterance, text=None))
+            (1000 * batch + place, utterance if self.plan.spoken else replace(utterance, text=None))
             for place, utterance in enumerate(self.plan.batches[batch])
         ]
 
@@ -169,6 +169,8 @@ class DatasetPasses:
         audio = f"{Path(example).name}, cut or repeated" if example else "random data"
         if all(utterance.audio for batch in self.plan.batches for utterance in batch):
             audio = "its own"
+        if self.plan.spoken:
+            audio = "speech that the model made of the set's transcripts"
         result = state.result(self.file.head.timed_region(state.variant), audio)
         self.file.put_dataset(result, self.scoring.record(state, result, self.file.head.model(state.variant)))
         return result

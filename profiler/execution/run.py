@@ -357,7 +357,9 @@ class Execution:
         self.file.head.run.loading_s += seconds
         baseline = next(each.baseline for each in self.recipe.variants if each.name == variant)
         about = {"variant": variant, "baseline": baseline, "source": wanted.source, "type": wanted.type}
-        model = ModelResult(**about, **structs.asdict(loaded))
+        said = structs.asdict(loaded)
+        del said["forks"]  # between the worker and its handle
+        model = ModelResult(**about, **said)
         self.forecasts[variant].window = model.window_s
         models = self.file.head.models
         known = self.file.head.model(variant)

@@ -27,10 +27,11 @@ from profiler.dataset.finetuning import finetuning_set
 from profiler.device import Device
 from profiler.environment import available_memory, worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
-from profiler.execution import channel
+from profiler.execution import channel, standalone
 from profiler.execution.cell import typed
 from profiler.models import registry
 from profiler.models.model import ModelRequest, model_request
+from profiler.models.own.adapter_file import HOW_TO_RUN_ELSEWHERE, is_adapter_file
 from profiler.plan import make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Variant
@@ -83,24 +84,38 @@ def same_addresses(wanted: bool = True) -> Iterator[bool]:
 
 
 class WorkerHandle:
-    """One worker process with its channel. Without `trust` it is told where it may write (sandbox.py)."""
+    """One worker process with its channel. Without `trust` it is told where it may write (sandbox.py).
+
+    With `audio` it is the one that needs nothing of the profiler's, and is given its inputs (standalone.py).
+    """
 
     def __init__(
-        self, log: Path, threads: int, python: str = sys.executable, same_place: bool = False, trust: bool = False
+        self,
+        log: Path,
+        threads: int,
+        python: str = sys.executable,
+        same_place: bool = False,
+        trust: bool = False,
+        audio: standalone.AudioFiles | None = None,
     ) -> None:
+        # -P: nothing is imported from the current folder, where anybody's files may lie
+        program = ["-P", "-m", "profiler.execution.worker"] if audio is None else [str(standalone.PROGRAM)]
         their_read, our_write = os.pipe()
         our_read, their_write = os.pipe()
         self.log = log
+        self.python = python
+        self.audio = audio
         self.job_cpu_seconds = 0.0  # of the last job
+        self.forks = False  # whether its jobs run in forks of it
+        self.used = False  # whether it has begun a job
         self._temporary = None if trust else TemporaryFolder()
         self.places = _places(log.parent, self._temporary.path) if self._temporary else None
-        environment = worker_environment(threads, trust)
+        environment = worker_environment(threads, trust) if audio is None else standalone.environment(threads)
         if self.places is not None:
             environment.update(sandbox.environment(self.places))
         with log.open("ab") as output, same_addresses(same_place):
             self.process = subprocess.Popen(
-                # -P: nothing is imported from the current folder, where anybody's files may lie
-                [python, "-P", "-m", "profiler.execution.worker", str(their_read), str(their_write)],
+                [python, *program, str(their_read), str(their_write)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -130,20 +145,28 @@ class WorkerHandle:
             self.kill()
             raise WorkerError(f"The worker's answer while loading the model cannot be read: {error}.") from error
         if answer is None:
-            raise WorkerError(f"The worker died while loading the model: {self.how_it_died()}. Its log is {self.log}.")
+            died = self.how_it_died()
+            if (lacks := self._lacks()) is not None:
+                raise WorkerError(
+                    f"A worker cannot run in the environment of {self.python} ({lacks}). "
+                    f"{HOW_TO_RUN_ELSEWHERE.format(self.python)}"
+                )
+            raise WorkerError(f"The worker died while loading the model: {died}. Its log is {self.log}.")
         if isinstance(answer, channel.Failed):
             if answer.kind == "other":
                 raise WorkerError(f"Loading the model failed: {answer.message}. The worker's log is {self.log}.")
             raise (ModelError if answer.kind == "user" else NotSupported)(answer.message)
         assert isinstance(answer, channel.Loaded)
+        self.forks = request.fork and answer.forks
+        if self.audio is not None:
+            self.audio.begin(request.audio, answer.sample_rate)
         return answer
 
-    def start(
-        self, job: channel.AnyJob, fork: bool, timeout: float, on_event: OnEvent = lambda event: None
-    ) -> RunningJob:
+    def start(self, job: channel.AnyJob, timeout: float, on_event: OnEvent = lambda event: None) -> RunningJob:
         """Begin a job."""
-        self.send(channel.Do(job, fork))
-        return RunningJob(self, fork, timeout, on_event)
+        self.used = True
+        self.send(channel.Do(job, self.forks))
+        return RunningJob(self, job, timeout, on_event)
 
     def send(self, request: channel.Request) -> None:
         try:
@@ -158,6 +181,13 @@ class WorkerHandle:
             self.kill()
             return "the worker closed its channel"
         return _signal_sentence(-code) if code < 0 else f"the worker ended with status {code}"
+
+    def _lacks(self) -> str | None:
+        """What the log of a worker ends with that could not import what it needs, in another environment."""
+        if self.python == sys.executable or self.audio is not None:
+            return None
+        last = (self.log.read_text(errors="replace").strip().splitlines() or [""])[-1]
+        return last if last.startswith(("ModuleNotFoundError", "ImportError")) else None
 
     @property
     def alive(self) -> bool:
@@ -182,6 +212,8 @@ class WorkerHandle:
         self.channel.close()
         if self._temporary is not None:
             self._temporary.remove()
+        if self.audio is not None:
+            self.audio.remove()
 
 
 def _places(folder: Path, temporary: Path) -> sandbox.Places:
@@ -196,9 +228,9 @@ def _places(folder: Path, temporary: Path) -> sandbox.Places:
 class RunningJob:
     """A job that a worker is doing: reads what it reports, and notices when it dies or hangs."""
 
-    def __init__(self, worker: WorkerHandle, fork: bool, timeout: float, on_event: OnEvent) -> None:
+    def __init__(self, worker: WorkerHandle, job: channel.AnyJob, timeout: float, on_event: OnEvent) -> None:
         self.worker = worker
-        self.fork = fork
+        self.job = job
         self.timeout = timeout
         self.on_event = on_event
         self.results: dict[str, channel.PassDone] = {}  # of the passes that are done
@@ -253,11 +285,13 @@ class RunningJob:
             self._child = event.pid if self.worker.owns(event.pid) else None
         elif isinstance(event, channel.ResetPeak):
             self.worker.send(channel.PeakReset(self._reset_peak()))
+        elif isinstance(event, channel.WantAudio) and self.worker.audio is not None:
+            self.worker.send(self.worker.audio.give(self.job, event.number))
         elif isinstance(event, channel.ReferenceDone):
             self.reference = event.reference
         elif isinstance(event, channel.Failed):
             self._problem = self._problem or event.message
-            if not self.fork:
+            if not self.worker.forks:
                 raise self._failed(self._problem)
         elif isinstance(event, channel.Ended):
             raise self._failed(self._problem or _signal_sentence(event.signal))
@@ -311,7 +345,6 @@ class Workers:
         self.crowded = False  # whether the models of all variants were too large to be held at once
         # Whether variants take turns: all are needed at once, none is let go for another, their processes are alike.
         self.together = False
-        self._used = False  # whether a process has done a job in itself
 
     @property
     def pids(self) -> list[int]:
@@ -334,7 +367,10 @@ class Workers:
         start = time.perf_counter()
         settings = self._settings(variant)
         log, python = self.folder / variant / LOG, self._python(variant)
-        worker = WorkerHandle(log, self.threads[variant], python, self.together, self.loaded.trust)
+        trust, inputs = self.loaded.trust, standalone.AudioFiles() if self._standalone(variant) else None
+        if inputs is not None and not trust:
+            raise ModelError("an adapter file is a program; if you trust it, add --trust")
+        worker = WorkerHandle(log, self.threads[variant], python, self.together, trust, inputs)
         self._workers[variant] = worker
         try:
             request = channel.Load(
@@ -370,9 +406,15 @@ class Workers:
         """Code comes from the variant's own folder, where it names one; all other paths are the recipe's."""
         base, code = self.loaded.folder_of(variant), self._settings(variant).path
         request = model_request(self.loaded.by_variant[variant], base, self.device.name, self.loaded.trust)
+        if is_adapter_file(request.type):
+            request = replace(request, type=str(self.loaded.resolve_path(request.type, variant)))
         return (
             request if code is None else replace(request, base=self.loaded.resolve_path(code, variant), base_first=True)
         )
+
+    def _standalone(self, variant: str) -> bool:
+        """Whether the variant's model is loaded and called by a file of the user's."""
+        return is_adapter_file(self.loaded.by_variant[variant].pretrained_model.type)
 
     def _engine(self, name: str, places: sandbox.Places | None) -> EngineRequest | None:
         """What is to be exported. Files of untrusted workers lie apart: a trusted one would run what is in them."""
@@ -398,16 +440,17 @@ class Workers:
     def begin_round(self) -> None:
         """Where jobs cannot run in forks, each round has new processes; within a round they serve one cell after
         another, for loading a model on a GPU takes longer than a round of most cells."""
-        if not self.can_fork and self._used:
-            self.close()
+        for variant, worker in list(self._workers.items()):
+            if worker.used and not worker.forks:
+                self._discard(variant)
 
     def do(self, variant: str, job: channel.AnyJob, timeout: float, on_event: OnEvent) -> dict[str, channel.PassDone]:
         """Do a job in a fork of the loaded worker, or in the worker itself. Raises JobFailed."""
-        self._used = True
+        worker = self.ready(variant)
         try:
-            return self.ready(variant).start(job, self.can_fork, timeout, on_event).finish()
+            return worker.start(job, timeout, on_event).finish()
         except JobFailed:
-            if not self.can_fork:
+            if not worker.forks:
                 self._discard(variant)
             raise
 
@@ -433,9 +476,7 @@ class Workers:
                 failures[number] = error
 
         for number, (variant, job) in enumerate(jobs.items()):  # one warms up, rests, and only then the other starts
-            running.append(
-                self.ready(variant).start(structs.replace(job, turns=True), self.can_fork, timeout, on_event)
-            )
+            running.append(self.ready(variant).start(structs.replace(job, turns=True), timeout, on_event))
             step(number, lambda job: job.wait_for(channel.Called))
         turns = 0
         while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
@@ -454,13 +495,15 @@ class Workers:
         job = channel.ReferenceJob(threads=self.threads[variant])
         try:
             with contextlib.ExitStack() as ended:
-                if self.can_fork:
+                elsewhere = self._standalone(variant)  # where there may be no torch to take it with
+                if self.can_fork and not elsewhere:
                     worker = self.ready(variant)
                 else:
                     make_folder(self.folder / variant)
-                    worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], self._python(variant))
+                    python = sys.executable if elsewhere else self._python(variant)
+                    worker = WorkerHandle(self.folder / variant / LOG, self.threads[variant], python)
                     ended.callback(worker.close)
-                running = worker.start(job, self.can_fork, timeout)
+                running = worker.start(job, timeout)
                 running.finish()
                 return running.reference
         except JobFailed:

@@ -6,6 +6,9 @@
 Inputs are made beforehand and come in pairs: A A B B ... Every call gets real, varied speech, and comparing the second
 of each pair with the first shows whether the model, or something below it, caches results. Warm-up has an input of its
 own, so that the first A is new.
+
+Workers in other environments, which may be of Python 3.8, load this file by its path
+(`execution/standalone_worker.py`): at its top it imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -13,14 +16,20 @@ from __future__ import annotations
 import gc
 import signal
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from profiler.device import Device
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+    from typing import Any
+
+    from profiler.device import Device
+
+    OnSample = Callable[["Timing"], None]
 
 CLOCK_DIGITS = 9  # nanoseconds, the resolution of the clock
 INPUTS = 3  # batches made for a round: one to warm up with, two to time
@@ -71,9 +80,6 @@ class Timing:
         self.cpu.append(call.cpu)
         if call.device is not None:
             self.device_samples.append(call.device)
-
-
-OnSample = Callable[[Timing], None]
 
 
 def time_calls(
@@ -216,9 +222,8 @@ def take_turns(
 
 def rest() -> None:
     """Return once the threads of this process sleep; one thread alone has nobody to spin with."""
-    import torch
-
-    if torch.get_num_threads() == 1:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() == 1:
         return
     deadline = time.monotonic() + LONGEST_REST
     while time.monotonic() < deadline:

@@ -26,6 +26,7 @@ LIBRARIES = (
     "own.module",
     "own.torchscript",
     "own.exported",
+    "own.adapter_file",
     "torchaudio.adapter",
     "silero",
     "s3prl.adapter",
@@ -48,8 +49,9 @@ class Adapter(Protocol):
     """What a file for a library offers.
 
     Also NEEDS, where it is not installed with the profiler, for all or for each interface; ONE_AT_A_TIME, where some of
-    its interfaces take no batches; TRAINS, where some can be trained: the losses of each, the usual one first;
-    EVALUATES, where overrides may hold tags such as `!new:`; port_of, where the model runs in a server.
+    its interfaces take no batches; SPEAKS, where some make speech of text; TRAINS, where some can be trained: the
+    losses of each, the usual one first; EVALUATES, where overrides may hold tags such as `!new:`; port_of, where the
+    model runs in a server.
     """
 
     LIBRARY: str
@@ -117,6 +119,11 @@ def port_of(kind: str, source: str) -> int | None:
 def is_outside(kind: str) -> bool:
     """Whether a known interface is one to a server."""
     return hasattr(adapter_for(kind), "port_of")
+
+
+def speaks(kind: str) -> bool:
+    """Whether a known interface makes speech of text."""
+    return kind in getattr(adapter_for(kind), "SPEAKS", ())
 
 
 def check_trainable(kind: str) -> None:

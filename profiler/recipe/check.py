@@ -20,6 +20,7 @@ from profiler.errors import AudioError, ModelError, UserError, closest, did_you_
 from profiler.hyperyaml.allowed import is_allowed, unsafe_settings
 from profiler.hyperyaml.outline import Key
 from profiler.models import registry
+from profiler.models.own.adapter_file import is_adapter_file
 from profiler.recipe.schema import Recipe
 from profiler.runtimes import ENGINES, check_installed
 from profiler.user_path import user_path
@@ -215,6 +216,8 @@ def _check_model(
         yield from _caught(key, lambda: _require(checkpoint, base, Path.is_file, "file"))
     if checkpoint and known and kind != "Module":
         yield key, "only a class (type: Module) takes a checkpoint"
+    if known and is_adapter_file(str(kind)):
+        yield from _check_adapter_file(model, values, trust)
     if known and values.get("mode") == "training":
         yield from _check_training(values, str(kind))
     if known and values.get("mode") == "serving":
@@ -224,6 +227,30 @@ def _check_model(
     if not trust:  # settings that let a model's own code run
         for inner, sentence in unsafe_settings(model.get("overrides")):
             yield ("pretrained_model", "overrides", *inner), sentence
+
+
+# What the profiler changes in a model that it has loaded itself.
+CHANGES = ("quantize", "precision", "compile", "attention", "memory_format")
+# What its file is told in other ways.
+NOT_FOR_A_FILE = ("input", "lengths", "prompt", "new_tokens", "architecture")
+
+
+def _check_adapter_file(model: dict[str, object], values: dict[str, object], trust: bool) -> Iterator[Wrong]:
+    """A file of the user's loads and calls the model: it is a program, and nothing else knows what is in the model."""
+    kind, variants = model.get("type"), values.get("variants")
+    if not trust:
+        yield ("pretrained_model", "type"), f"`{kind}` would be run; if you trust it, add --trust"
+    for name in NOT_FOR_A_FILE:
+        if model.get(name) is not None:
+            yield ("pretrained_model", name), "is not for an adapter file, whose `load` takes overrides as arguments"
+    for number, variant in enumerate(variants if isinstance(variants, list) else ()):
+        given = variant if isinstance(variant, dict) else {}
+        for name in CHANGES:
+            if given.get(name) not in (None, False):
+                sentence = "changes a model that the profiler loads; an adapter file does so itself, by an argument of "
+                yield ("variants", number, name), f"{sentence}its `load` (set: {{pretrained_model.overrides: ...}})"
+    if _section(values, "trace").get("labels"):
+        yield ("trace", "labels"), "are of the modules of a model, which are not known with an adapter file"
 
 
 def _check_training(values: dict[str, object], kind: str) -> Iterator[Wrong]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -251,10 +252,16 @@ def _refused(source: _Source, variant: Variant, index: int) -> list[Mistake]:
     """What a variant may not set, and what it would run or import first."""
     sentence = f"a variant may set keys of {', '.join(SETTABLE)}; the grid is the same for all variants"
     place = ("variants", index)
+    python = None if variant.python is None else user_path(variant.python, source.document.path.parent)
+    missing = source.trust and python is not None and not (python.is_file() and os.access(python, os.X_OK))
     settings = [key for key in variant.set if key.split(".")[0] not in SETTABLE]
     programs = {} if source.trust else {"python": variant.python, "path": variant.path}
-    return [source.mistake((*place, "set", key), sentence) for key in settings] + [
-        source.mistake((*place, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
-        for key, value in programs.items()
-        if value is not None
-    ]
+    return (
+        [source.mistake((*place, "set", key), sentence) for key in settings]
+        + [
+            source.mistake((*place, key), f"would run code (`{value}`); if you trust this recipe, add --trust")
+            for key, value in programs.items()
+            if value is not None
+        ]
+        + [source.mistake((*place, "python"), f"there is no interpreter {python}")] * missing
+    )

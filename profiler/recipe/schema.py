@@ -36,7 +36,7 @@ class PretrainedModel(Section):
     type: str = Field(
         min_length=1,
         description="the interface class, such as EncoderASR or AutoModelForCTC; auto: found by looking at the model's "
-        "name and files",
+        "name and files; an adapter file (.py): a model of any library, in an environment of its own",
     )
     weights: Literal["auto", "pretrained", "random"] = Field(
         "auto",
@@ -51,7 +51,7 @@ class PretrainedModel(Section):
     overrides: Settings = Field(
         default_factory=dict,
         description="keys of the model's own configuration to change (hyperparams.yaml or config.json); "
-        "for a class, its arguments",
+        "for a class, its arguments; for an adapter file, further arguments of its load",
     )
     input: Literal["waveform", "waveform_and_lengths", "features", "features_and_lengths"] = Field(
         "waveform",
@@ -276,7 +276,9 @@ class Variant(Section):
     )
     threads: PositiveCount | None = Field(None, description="CPU threads of one operation")
     python: str | None = Field(
-        None, description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed"
+        None,
+        description="another interpreter, such as ../old/.venv/bin/python, that has the profiler installed; for an "
+        "adapter file the model's library alone",
     )
     path: str | None = Field(None, description="a folder that is put first for the code of the model")
     baseline: Name | None = Field(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from profiler.errors import UserError
 from profiler.git import worktree
+from profiler.models.own.adapter_file import HOW_TO_RUN_ELSEWHERE, is_adapter_file
 from profiler.recipe.load import LoadedRecipe, load_recipe
 from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
 from profiler.user_path import user_path
@@ -74,20 +75,22 @@ def make_sides(
 
 
 def find_python(given: str) -> str:
-    """The interpreter of another environment, which can run a worker. Raises UserError."""
+    """The interpreter of another environment. Raises UserError."""
     path = shutil.which(str(user_path(given)))
     if path is None:
         raise UserError(f"--python {given}: there is no such interpreter.")
+    return str(Path(path).absolute())
+
+
+def require_worker(python: str) -> None:
+    """Raise UserError where a worker of the profiler's cannot run with this interpreter."""
     root = str(Path(__file__).resolve().parents[2])
-    command = [path, "-c", f"import sys; sys.path.insert(0, {root!r}); import profiler.execution.worker, torch"]
+    command = [python, "-c", f"import sys; sys.path.insert(0, {root!r}); import profiler.execution.worker, torch"]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/")
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise UserError(
-            f"--python {given}: a worker cannot run in that environment ({said}). Install the profiler there: "
-            f"{given} -m pip install speech-profiler"
-        )
-    return str(Path(path).absolute())
+        advice = HOW_TO_RUN_ELSEWHERE.format(python)
+        raise UserError(f"--python {python}: a worker cannot run in that environment ({said}). {advice}")
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, lis
     first, second = a.load(trust), b.load(trust)
     if "serving" in (first.recipe.mode, second.recipe.mode):
         raise UserError("ab compares single calls, turn by turn, and mode: serving has none; use variants of a recipe.")
+    if a.python is not None and not is_adapter_file(first.recipe.pretrained_model.type):
+        require_worker(a.python)
     grid = _common_grid(first.recipe.profiling_dimensions, second.recipe.profiling_dimensions)
     pairs = _common_variants(first.recipe, second.recipe)
     variants, by_variant, paths = [], {}, {}

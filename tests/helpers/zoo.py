@@ -147,6 +147,13 @@ def _with(extractor: str, **more: Any) -> Callable[[Path], list[Any]]:
     return lambda folder: [_named(extractor, **more), tokenizer()]
 
 
+def _durations(folder: Path) -> list[Any]:
+    """Scores of five durations follow those of the tokens; the generation settings keep them from being tokens."""
+    after = SMALL["vocab_size"]
+    settings = transformers().GenerationConfig(**TOKENS, suppress_tokens=list(range(after, after + 5)))
+    return [*_with("ParakeetFeatureExtractor")(folder), settings]
+
+
 def _processor(
     name: str, extractor: str, sizes: dict[str, Any] | None = None, **more: Any
 ) -> Callable[[Path], list[Any]]:
@@ -260,6 +267,7 @@ KINDS = [
     Kind("lasr_ctc", CTC, "LasrForCTC", {}, _with("LasrFeatureExtractor")),
     Kind("granite_speech5_ctc", CTC, "GraniteSpeech5ForCTC", {}, _with("GraniteSpeech5FeatureExtractor")),
     Kind("parakeet_rnnt", "AutoModelForRNNT", "ParakeetForRNNT", TOKENS, _with("ParakeetFeatureExtractor")),
+    Kind("parakeet_tdt", "AutoModelForTDT", "ParakeetForTDT", TOKENS, _durations),
     Kind("moonshine", SEQ2SEQ, "MoonshineForConditionalGeneration", TOKENS, _ctc),
     Kind(
         "moonshine_streaming",

@@ -358,7 +358,8 @@ def test_what_a_worker_says_is_data(tmp_path: Path, answer: bytes, monkeypatch: 
     worker = WorkerHandle(tmp_path / "worker.log", threads=1)
     try:
         assert not worker.owns(os.getpid()), "a worker that names another process does not have it killed"
-        running = RunningJob(worker, fork=True, timeout=20, on_event=lambda event: None)
+        worker.forks = True
+        running = RunningJob(worker, channel.ReferenceJob(threads=1), timeout=20, on_event=lambda event: None)
         read_end, write_end = os.pipe()
         os.write(write_end, answer)
         worker.channel._read_fd = read_end
@@ -383,6 +384,7 @@ def test_a_trace_elsewhere_is_not_believed(name: str) -> None:
 @pytest.mark.parametrize("key", ["python", "path"])
 def test_a_program_or_a_folder_of_code_in_a_recipe_needs_trust(tmp_path: Path, key: str) -> None:
     recipe = tmp_path / "recipe.yaml"
+    (tmp_path / "evil").touch(0o755)
     recipe.write_text(PLAIN.format(speech=SPEECH) + f"variants: [{{name: mine, {key}: ./evil}}]\n")
     with pytest.raises(UserError, match=r"recipe.yaml:5.*would run code \(`\./evil`\).*--trust"):
         load_recipe(recipe)

@@ -151,6 +151,40 @@ def test_without_a_transcript_a_model_that_speaks_is_refused(folders: Path) -> N
         model.prepare(Speech(None, model.rate).batch(1, 1, seed=0))
 
 
+def test_a_transducer_takes_its_generation_settings_with_random_weights_too(folders: Path) -> None:
+    """Without them a token-and-duration transducer would take the score of a duration for that of a token."""
+    kind = named("parakeet_tdt", "AutoModelForTDT")
+    check("text", call(load(kind, folders, weights="random")))
+
+
+@pytest.mark.slow
+def test_a_model_that_speaks_says_the_transcripts_of_a_data_set(folders: Path, tmp_path: Path) -> None:
+    speaks = folder_of(named("speecht5", "AutoModelForTextToSpectrogram"), folders)
+    (tmp_path / "set.csv").write_text(
+        "ID,duration,wrd\nfirst,1.0,one two three\nsecond,2.0,one two three four five six\n"
+    )
+    recipe = tmp_path / "speaks.yaml"
+    text = tiny.recipe_text(str(speaks), "AutoModelForTextToSpectrogram", "[1]", "[1]")
+    grid = f"  example_audio: {tiny.SPEECH}\ndataset: {{source: set.csv, rounds: 1}}\n"
+    recipe.write_text(f"{text.rstrip()}\n{grid}trace: {{breakdown: false}}\n{program.QUICK}")
+    done = program.run(recipe, "--logdir", tmp_path / "logs", "--quiet", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    (found,) = results["datasets"]
+    assert found["audio"] == "speech that the model made of the set's transcripts"
+    assert results["accuracy"] == []
+    made = [sample["seconds_of_audio"] for sample in found["samples"]]
+    assert all(seconds > 0 for seconds in made)
+    assert made != [1.0, 2.0], "RTF is over the speech that was made"
+    latencies = sum(sample["latency_s"][0] for sample in found["samples"])
+    assert found["rtf"] == pytest.approx(latencies / sum(made))
+
+    (tmp_path / "set.csv").write_text("ID,duration,wrd\nfirst,1.0,one two three\nsecond,2.0,\n")
+    refused = program.run(recipe, "--logdir", tmp_path / "logs", "--quiet")
+    assert refused.returncode == 2
+    assert "has no transcript, which is what the model would say" in refused.stderr
+
+
 def test_with_random_weights_a_language_model_writes_as_many_tokens_as_the_recipe_says(folders: Path) -> None:
     kind = named("granite_speech", "AutoModelForMultimodalLM")
     model = load(kind, folders, weights="random", new_tokens=7)

@@ -33,6 +33,7 @@ from profiler.models.transformers.training import trained_by
 from profiler.models.transformers.whisper import Whisper, is_whisper
 
 LIBRARY = "transformers"
+SPEAKS = tuple(synthesis.OUTPUTS)
 TRAINS = {"AutoModel": ("ctc",), "AutoModelForCTC": ("ctc",), "AutoModelForSpeechSeq2Seq": ("cross_entropy",)}
 
 OUTPUTS = {
@@ -47,8 +48,9 @@ OUTPUTS = {
     "AutoModelForMultimodalLM": "text",
     **synthesis.OUTPUTS,
 }
-GENERATES = {"AutoModelForSpeechSeq2Seq", "AutoModelForMultimodalLM", *synthesis.OUTPUTS}  # with settings of its own
 TRANSDUCERS = ("AutoModelForRNNT", "AutoModelForTDT")
+# With generation settings of their own.
+GENERATES = {"AutoModelForSpeechSeq2Seq", "AutoModelForMultimodalLM", *TRANSDUCERS, *synthesis.OUTPUTS}
 
 
 class ConfigFolder(Folder):

@@ -45,7 +45,8 @@ class Speaker:
     @property
     def notes(self) -> list[str]:
         notes = [
-            "The text of a cell is what the transcript of the example audio has for its seconds; RTF is over the "
+            "The text of a cell is what the transcript of the example audio has for its seconds, that of a data set "
+            "its own transcripts; RTF is over the "
             "seconds of speech that were made."
         ]
         if self.more:
