@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch")
@@ -121,7 +121,7 @@ class Slurm:
         """As when a machine loses its power: the daemon and all that runs there."""
         self.processes[node].kill()
         for pid in _of_node(node):
-            with_suppress_kill(pid)
+            end_process(pid)
 
     def stop(self) -> None:
         for name in reversed(list(self.processes)):
@@ -149,11 +149,9 @@ def _of_node(node: str) -> list[int]:
     return found
 
 
-def with_suppress_kill(pid: int) -> None:
-    try:
+def end_process(pid: int) -> None:
+    with suppress(OSError):
         os.kill(pid, 9)
-    except OSError:
-        pass
 
 
 @contextmanager

@@ -81,7 +81,11 @@ class Driver:
         """One look at everything."""
         before = self._standing()
         for live in list(self.live.values()):
-            self._look(live)
+            try:
+                self._look(live)
+            except UserError as error:  # what a node sent is not what a run writes
+                live.job.status, live.job.reason = "failed", str(error)
+                self._end(live, "refused")
         self._place()
         if before != self._standing():
             self.moved = self.clock()
