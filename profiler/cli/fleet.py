@@ -23,6 +23,7 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+
 from profiler.cli.options import add_logdir
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError

@@ -144,7 +144,7 @@ def _of_node(node: str) -> list[int]:
                 command = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if f"SLURMD_NODENAME={node}".encode() in environment or f"slurmstepd" in command.decode(errors="replace"):
+            if f"SLURMD_NODENAME={node}".encode() in environment or "slurmstepd" in command.decode(errors="replace"):
                 found.append(int(folder.name))
     return found
 

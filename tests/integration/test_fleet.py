@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +27,7 @@ LONGER = "measure: {warmup: 1, min_calls: 1, max_calls: 1, budget: 1, rounds: 40
 def recipe(folder: Path, name: str, more: str = program.QUICK, seconds: float = 0.002) -> Path:
     folder = folder / name
     folder.mkdir()
-    made = program.module_recipe(folder, "Sleeper", f"{{seconds: {seconds}}}", "[0.1, 0.2]", "[1]", more)
+    made = program.module_recipe(folder, "Sleeper", f"{{fixed: {seconds}}}", "[0.1, 0.2]", "[1]", more)
     return made.rename(folder / f"{name}.yaml")
 
 
@@ -53,10 +50,6 @@ def measured(logdir: Path) -> list[Path]:
 
 def _all(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.glob("results.*"))
-
-
-def calls(results: dict[str, Any]) -> list[int]:
-    return [cell["latency_s"]["n"] for cell in results["cells"]]
 
 
 def test_recipes_run_one_after_the_other_and_are_ordinary_runs(tmp_path: Path) -> None:
@@ -188,7 +181,7 @@ def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray_cluster: RayC
     wait_for(lambda: bool(measured(logs)), "a first figure at home")
     wait_for(lambda: fleet_in(logs).jobs[0].machine != "", "the node's name")
     (run,) = measured(logs)
-    before = calls(json.loads(program.run("report", run, "--json").stdout)) if False else _rounds(run)
+    before = _rounds(run)
     lost = fleet_in(logs).jobs[0].machine
     ray_cluster.kill(lost.rsplit("-", 1)[1])
     _, stderr = driver.communicate(timeout=TIMEOUT)
@@ -219,7 +212,7 @@ def _rounds(run: Path) -> dict[str, int]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
     if not slurm.installed():
         pytest.skip(slurm.MISSING)
-    folder = Path(shutil.os.path.realpath(tmp_path_factory.mktemp("slurm")))
+    folder = tmp_path_factory.mktemp("slurm").resolve()
     for above in (folder, *folder.parents[:3]):  # munged runs as a user of its own
         above.chmod(above.stat().st_mode | 0o055)
     with slurm.running(folder) as found:
@@ -258,4 +251,3 @@ def test_slurm_loses_a_node_and_no_finished_cell(tmp_path: Path, cluster: slurm.
     assert [attempt.machine for attempt in job.attempts] == [lost, "n2" if lost == "n1" else "n1"]
     assert job.run == f"one/{run.name}"
     assert all(_rounds(run)[place] >= count for place, count in before.items()), "nothing that was measured is lost"
-    assert re.search(f"{lost}.*(node fail|gone)", "".join(attempt.end for attempt in job.attempts) + lost + " gone")

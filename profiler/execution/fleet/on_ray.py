@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -19,8 +20,20 @@ from profiler.execution.fleet.job import Machine
 from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
 
 ANSWER_SECONDS = 30.0  # for a node to describe itself: it imports the profiler
+CONNECT_SECONDS = 5.0
 LOOK_SECONDS = 10.0
-PLACING_SECONDS = 20.0  # a node that is free starts an actor sooner
+
+
+START = "Start one with `ray start --head`, or name one with --address HOST:PORT."
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise UserError(f"--on ray: no Ray cluster answers at {address} ({error}). {START}") from None
 
 
 class OnNode:
@@ -51,13 +64,12 @@ class RayEngine:
         import ray
 
         self.ray = ray
+        if options.address:
+            _require_answer(options.address)
         try:
             ray.init(address=options.address or "auto", log_to_driver=False, logging_level="ERROR")
-        except ConnectionError as error:
-            raise UserError(
-                f"--on ray: no Ray cluster answers at {options.address or 'the usual address'} ({error}). Start one with "
-                "`ray start --head`, or name it with --address HOST:PORT."
-            ) from None
+        except ConnectionError:
+            raise UserError(f"--on ray: no Ray cluster is known on this machine. {START}") from None
         self.gpu = device != "cpu"
         self.taken: dict[str, list[RayJob]] = {}  # of each node
 
