@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 EXTRAS = (
-    "dev,ctranslate2,datasets,docs,energy,espnet,executorch,onnxruntime,openvino,pandas,quantize,serving,silero,"
-    "speech-models,transducer"
+    "dev,ctranslate2,datasets,docs,energy,espnet,executorch,onnxruntime,openvino,pandas,quantize,ray,serving,"
+    "silero,slurm,speech-models,transducer"
 )
 ALONE = ("espnet", "mistral-common", "zeus")  # without what they ask for: setup.cfg says why
 NEEDED_GB = 4.0  # of disk: everything with a CPU build of torch

@@ -6,13 +6,9 @@ Nothing here imports torch: models run in worker processes, as they do from the 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from profiler.comparison.compare import compare_results, compare_sides
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
 
     from profiler.execution.ab import Question
     from profiler.execution.display import Display
-    from profiler.execution.lanes import Lanes
     from profiler.execution.run import Execution, Options
     from profiler.recipe.load import LoadedRecipe
     from profiler.tuning.choice import Choice
@@ -258,6 +253,7 @@ def run_recipe(
     """
     from rich.console import Console
 
+    from profiler.processes import stopping
     from profiler.report.progress import make_display
     from profiler.report.write import write_views
 
@@ -266,7 +262,7 @@ def run_recipe(
         execution = _execution(loaded, options, display, question)
         interrupted = False
         try:
-            with _stopping(execution.lanes) if signals else contextlib.nullcontext():
+            with stopping(execution.lanes.kill_now) if signals else contextlib.nullcontext():
                 results = execution.execute()
         except KeyboardInterrupt:
             interrupted, results = True, read_results(execution.folder)
@@ -308,22 +304,3 @@ def _look_at_gpu(results: Results, folder: Path) -> None:
         file = ResultsFile(folder, results)
         file.write()
         file.close()
-
-
-@contextmanager
-def _stopping(lanes: Lanes) -> Iterator[None]:
-    """First Ctrl-C (SIGTERM, a closed terminal): end in order. Second: end at once, leaving no worker behind."""
-    seen = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        if seen:
-            lanes.kill_now()
-            os._exit(130)
-        seen = True
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, stop)
-    yield

@@ -13,7 +13,9 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -45,6 +47,26 @@ def die_with_parent() -> None:
     """Have the kernel end this process when its parent is gone, whatever killed it (Linux)."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextmanager
+def stopping(at_once: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """First Ctrl-C (SIGTERM, a closed terminal): KeyboardInterrupt, to end in order. Second: end at once, after
+    `at_once`, which leaves no process behind."""
+    seen = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            at_once()
+            os._exit(130)
+        seen = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stop)
+    yield
 
 
 class TrialFailed(Exception):

@@ -32,6 +32,9 @@ GROUPS = {
         "export": "pack a run in one zip file to give away, without private names",
         "tensorboard": "open the log folder in TensorBoard",
     },
+    "other machines": {
+        "fleet": "run recipes on Ray, on SLURM, or here one after the other",
+    },
     "comparing": {
         "ab": "measure two things turn by turn, and say which is faster",
         "compare": "say which cells of a run are faster or slower than in another one",

@@ -1,0 +1,305 @@
+"""Drives a fleet: places jobs, brings their results home while they run, takes lost ones up again.
+
+    each second: look at what runs -> copy what is new into logs/<recipe>/<run id> -> place what waits -> fleet.json
+
+What counts is on this side's disk: a node, the engine or this very process may die, and the next driver goes on from
+fleet.json and the runs. A run goes on only on the machine that it began on; elsewhere its recipe starts anew, and what
+was measured before stays on disk as an interrupted run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from profiler.errors import UserError
+from profiler.execution.fleet.engine import Engine, Placed, State
+from profiler.execution.fleet.job import Attempt, Fleet, Job
+from profiler.execution.fleet.node import FIRST, Files, Seen, Spec
+from profiler.results.runs import now, summarise
+from profiler.results.store import read_results, replacing
+from profiler.results.untrusted import inside
+
+POLL_SECONDS = 1.0
+MOST_ATTEMPTS = 3
+TAKEN = "the machines that it may run on are taken by other jobs of this fleet"
+INTERRUPTED = 130  # exit status of a program that was stopped in order
+Watch = Callable[["Driver"], None]
+
+
+@dataclass
+class Live:
+    """A job that an engine has."""
+
+    job: Job
+    placed: Placed
+    seen: Seen = field(default_factory=dict)
+    state: State = field(default_factory=lambda: State("waiting"))
+
+
+class Driver:
+    def __init__(
+        self,
+        fleet: Fleet,
+        folder: Path,
+        logdir: Path,
+        engine: Engine,
+        environment: dict[str, str],
+        patience: float,
+        watch: Watch = lambda driver: None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.fleet, self.folder, self.logdir, self.engine = fleet, folder, logdir, engine
+        self.environment = environment  # thread settings of whoever started the fleet
+        self.patience, self.watch, self.sleep, self.clock = patience, watch, sleep, clock
+        self.live: dict[str, Live] = {}
+        self.moved = clock()  # when something last happened
+
+    # -- the loop
+
+    def run(self) -> None:
+        """Until no job is open. An interruption stops what runs in order, then is raised again."""
+        try:
+            self._attach()
+            while any(job.open for job in self.fleet.jobs):
+                self.step()
+                self.watch(self)
+                if any(job.open for job in self.fleet.jobs):
+                    self.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            self._stop()
+            raise
+        finally:
+            self.fleet.write(self.folder)
+
+    def step(self) -> None:
+        """One look at everything."""
+        before = self._standing()
+        for live in list(self.live.values()):
+            try:
+                self._look(live)
+            except UserError as error:  # what a node sent is not what a run writes
+                live.job.status, live.job.reason = "failed", str(error)
+                self._end(live, "refused")
+        self._place()
+        if before != self._standing():
+            self.moved = self.clock()
+            self.fleet.write(self.folder)
+        elif not any(live.state.state == "running" for live in self.live.values()):
+            self._lose_patience()
+
+    def _standing(self) -> list[tuple[object, ...]]:
+        return [(job.status, job.reason, job.cells, job.handle, len(job.attempts)) for job in self.fleet.jobs]
+
+    def _attach(self) -> None:
+        """Find again what a driver before this one had placed."""
+        for job in self.fleet.jobs:
+            placed = self.engine.attach(job.handle) if job.open and job.handle else None
+            if placed is not None:
+                self.live[job.id] = Live(job, placed)
+            elif job.status == "running":
+                self._again(job, "the driver ended")
+
+    def _place(self) -> None:
+        """Jobs in their order: none overtakes another that waits for the same machines."""
+        full: dict[tuple[str, ...], str] = {}
+        for job in self.fleet.jobs:
+            if job.status != "waiting" or job.id in self.live:
+                continue
+            resume = job.run if job.run and self._goes_on(job) else ""
+            allowed = tuple(self._alone(self._allowed(job, resume)))
+            placed = full.get(allowed) or (
+                self.engine.place(job.id, self._spec(job, resume), self._earlier(resume), allowed) if allowed else TAKEN
+            )
+            if isinstance(placed, str):
+                job.reason = full[allowed] = placed
+                continue
+            job.handle, job.reason = placed.handle, ""
+            if not resume:
+                job.run, job.cells = "", 0
+            self.live[job.id] = Live(job, placed)
+
+    def _spec(self, job: Job, resume: str) -> Spec:
+        fleet = self.fleet
+        threads = ["--threads", str(fleet.threads)] if fleet.threads else []
+        options = ["--quiet", "--device", fleet.device, *threads, *(["--trust"] if fleet.trust else [])]
+        return Spec(
+            job.recipe,
+            job.sha256,
+            [*fleet.overrides, *job.arguments, *options],
+            self.environment,
+            resume,
+            fleet.doctor and not resume,
+        )
+
+    def _fit(self) -> list[str]:
+        return [name for name, machine in self.fleet.machines.items() if not machine.problem]
+
+    def _allowed(self, job: Job, resume: str) -> Collection[str]:
+        machines = self.fleet.machines
+        if resume:
+            return [name for name in self._fit() if machines[name].boot == machines[job.machine].boot]
+        return [name for name in self._fit() if not job.kind or machines[name].kind == job.kind]
+
+    def _alone(self, names: Collection[str]) -> list[str]:
+        """Without nodes that are the same machine as one where a job of ours runs, or is about to."""
+        if self.fleet.device != "cpu":  # a job has a device to itself, and a machine several
+            return list(names)
+        machines = self.fleet.machines
+        counts = Counter(machine.boot for machine in machines.values())
+        live = [machines.get(live.state.machine) for live in self.live.values()]
+        taken = {machine.boot for machine in live if machine is not None}
+        if None in live:  # placed, nobody knows yet where
+            taken |= {boot for boot, count in counts.items() if count > 1}
+        return [name for name in names if counts[machines[name].boot] == 1 or machines[name].boot not in taken]
+
+    def _goes_on(self, job: Job) -> bool:
+        """Whether the machine that has begun this run is there, under this name or another."""
+        begun = self.fleet.machines.get(job.machine)
+        there = begun is not None and any(self.fleet.machines[name].boot == begun.boot for name in self._fit())
+        return there and (self.logdir / job.run / FIRST[1]).is_file()
+
+    def _earlier(self, run: str) -> Files:
+        if not run:
+            return {}
+        folder = self.logdir / run
+        return {f"{run}/{name}": (folder / name).read_bytes() for name in FIRST if (folder / name).is_file()}
+
+    # -- one job
+
+    def _look(self, live: Live) -> None:
+        job, state = live.job, live.placed.state()
+        live.state = state
+        if state.state == "waiting":
+            job.status, job.reason = "waiting", state.reason
+            return
+        if state.machine and (job.status == "waiting" or job.machine != state.machine):
+            job.attempts.append(Attempt(state.machine, now()))
+            job.status, job.reason = "running", ""
+        if job.attempts and state.look.undone:
+            job.attempts[-1].undone = state.look.undone
+        if state.state == "lost":
+            self._end(live, state.reason)
+            self._refresh_machines()
+            self._again(job, state.reason)
+            return
+        self._collect(live, results_only=state.state == "running")
+        if state.state == "ended":
+            self._ended(live, state)
+
+    def _ended(self, live: Live, state: State) -> None:
+        job, look = live.job, state.look
+        self._learn(job)
+        if look.ended == INTERRUPTED and look.stopped:
+            self._end(live, look.stopped)
+            self._again(job, look.stopped)
+        elif look.ended == 0:
+            job.status, job.reason = "done", ""
+            self._end(live, "done")
+        else:
+            lines = look.log.splitlines()
+            why = next(
+                (line for line in reversed(lines) if line.startswith("profile.py: ")), lines[-1] if lines else ""
+            )
+            has_run = bool(job.run) and look.ended == 1
+            job.status = "failed"
+            job.reason = (
+                "some cells failed" if has_run else f"exit status {look.ended}: {why.removeprefix('profile.py: ')}"
+            )
+            self._end(live, job.reason)
+
+    def _learn(self, job: Job) -> None:
+        """What a run tells of its machine."""
+        machine = self.fleet.machines.get(job.machine)
+        with contextlib.suppress(UserError):
+            environment = read_results(self.logdir / job.run).environment if job.run else None
+            if machine is not None and environment is not None:
+                machine.gflops = max(
+                    (found.gflops for found in environment.references.values() if found.gflops), default=None
+                )
+                machine.floor = environment.noise_floor.value if environment.noise_floor else machine.floor
+
+    def _end(self, live: Live, how: str) -> None:
+        job = live.job
+        if job.attempts and not job.attempts[-1].ended:
+            job.attempts[-1].ended, job.attempts[-1].end = now(), how
+        job.handle = ""
+        live.placed.forget()
+        del self.live[job.id]
+
+    def _again(self, job: Job, why: str) -> None:
+        """A job whose machine or driver went away waits for its next turn."""
+        job.handle = ""
+        if len(job.attempts) >= MOST_ATTEMPTS:
+            job.status, job.reason = "failed", f"given up after {MOST_ATTEMPTS} attempts; the last one: {why}"
+        else:
+            job.status, job.reason = "waiting", f"to be taken up again: {why}"
+
+    def _refresh_machines(self) -> None:
+        """Who is still there."""
+        alive = {machine.name: machine for machine in self.engine.machines(())}
+        for name, machine in self.fleet.machines.items():
+            if name not in alive or alive[name].problem:
+                machine.problem = alive[name].problem if name in alive else "is gone"
+
+    def _collect(self, live: Live, results_only: bool) -> None:
+        """Bring home what is new of the run; names come from another machine and are checked."""
+        before = live.seen
+        files, live.seen = live.placed.changed(before, results_only)
+        for name in before.keys() - live.seen.keys():  # the journal of a run that is over
+            inside(self.logdir, name).unlink(missing_ok=True)
+        for name, content in files.items():
+            target = inside(self.logdir, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target, to_disk=not results_only) as file:
+                file.write(content)
+        runs = {"/".join(Path(name).parts[:2]) for name in files}
+        if runs:
+            live.job.run = max(runs)
+        if live.job.run and files:
+            found = summarise(self.logdir / live.job.run)
+            live.job.cells = sum(found.cells.values())
+
+    # -- the end
+
+    def _lose_patience(self) -> None:
+        if self.clock() - self.moved < self.patience:
+            return
+        for job in self.fleet.jobs:
+            if job.status == "waiting":
+                job.status = "failed"
+                job.reason = f"not placed within {self.patience / 60:g} min: {job.reason}"
+                if (live := self.live.get(job.id)) is not None:
+                    self._end(live, job.reason)
+
+    def _stop(self) -> None:
+        """Everything that runs ends in order, and what it has comes home."""
+        for live in self.live.values():
+            live.placed.stop()
+        deadline = self.clock() + 30.0
+        while self.live and self.clock() < deadline:
+            for live in list(self.live.values()):
+                live.state = live.placed.state()
+                if live.state.state in ("ended", "lost", "waiting"):
+                    if live.state.state == "ended":
+                        self._collect(live, results_only=False)
+                    self._end(live, "interrupted")
+            if self.live:
+                self.sleep(0.2)
+        for job in self.fleet.jobs:
+            if job.open:
+                job.status, job.reason = "interrupted", ""
+
+
+def take_up(fleet: Fleet) -> None:
+    """Jobs of an interrupted fleet wait again."""
+    for job in fleet.jobs:
+        if job.status == "interrupted":
+            job.status = "waiting"
+    if not any(job.open for job in fleet.jobs):
+        raise UserError(f"The fleet {fleet.id} is finished: no job is left to resume.")

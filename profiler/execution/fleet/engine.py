@@ -1,0 +1,94 @@
+"""What an engine is: it knows machines, places a job on one of them, and says what became of it.
+
+`local`, `on_ray` and `on_slurm` are engines; each imports its own library inside its functions.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from profiler.errors import UserError
+from profiler.execution.fleet.job import Machine
+from profiler.execution.fleet.node import Files, Look, Seen, Spec
+
+KINDS = ("local", "ray", "slurm")
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the command line says about the engine."""
+
+    address: str | None = None  # of Ray
+    partition: str | None = None  # of SLURM, and what follows
+    constraint: str | None = None
+    time: int | None = None  # minutes
+    exclusive: bool = True
+    gres: str | None = None
+
+
+@dataclass
+class State:
+    """Of a placed job."""
+
+    state: str  # waiting, running, ended, lost
+    reason: str = ""
+    machine: str = ""
+    look: Look = field(default_factory=Look)
+
+
+class Placed(Protocol):
+    """A job that an engine took."""
+
+    handle: str
+
+    def state(self) -> State: ...
+
+    def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
+        """Files of its run that are new since they were `seen`."""
+
+    def stop(self) -> None:
+        """Have the program end in order."""
+
+    def forget(self) -> None:
+        """All is collected: leave nothing behind."""
+
+
+class Engine(Protocol):
+    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+        """Those that are there now, as they describe themselves."""
+
+    def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
+        """Start a job on one of the machines, or say why none can take it now."""
+
+    def attach(self, handle: str) -> Placed | None:
+        """A job that was placed before the driver was started again; None where it is gone."""
+
+    def close(self) -> None: ...
+
+
+def require(module: str, extra: str) -> None:
+    """Raise UserError unless the engine's library is installed."""
+    if importlib.util.find_spec(module) is None:
+        raise UserError(
+            f"--on {extra} needs {module}, which is not installed: pip install 'speech-profiler[{extra}]', or from a "
+            f"checkout: pip install -e .[{extra}]"
+        )
+
+
+def make_engine(kind: str, folder: Path, device: str, options: EngineOptions) -> Engine:
+    """`folder`: of the fleet, seen by all nodes where the engine needs that."""
+    if kind == "ray":
+        from profiler.execution.fleet.on_ray import RayEngine
+
+        return RayEngine(device, options)
+    if kind == "slurm":
+        from profiler.execution.fleet.on_slurm import SlurmEngine
+
+        return SlurmEngine(folder, device, options)
+    from profiler.execution.fleet.local import LocalEngine
+
+    return LocalEngine(folder)

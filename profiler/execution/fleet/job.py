@@ -1,0 +1,110 @@
+"""What a fleet is made of: jobs, machines, and fleet.json, the file from which an interrupted fleet is taken up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from profiler.errors import UserError
+from profiler.results.store import write_atomically
+from profiler.results.untrusted import inside, read_bytes
+
+FILE = "fleet.json"
+FOLDER = "fleets"  # in the log folder
+BUSY = 0.5  # of the cores, before anything of ours runs there
+Status = Literal["waiting", "running", "done", "failed", "interrupted"]
+
+
+class Machine(msgspec.Struct):
+    """A node, as it describes itself before anything runs there."""
+
+    name: str
+    kind: str = ""  # what equal machines have in common
+    boot: str = ""  # of the running system: two nodes of one machine have the same
+    cores: int = 0
+    load: float = 0.0  # mean of the last minute, in CPUs
+    versions: dict[str, str] = {}
+    commit: str = ""  # of the profiler's code, with a + where files differ from it
+    gflops: float | None = None  # of the reference workload, in the run that was made last
+    floor: float | None = None  # the noise floor that was recorded with that run
+    problem: str = ""  # why no job is sent there
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.cores) and self.load > BUSY * self.cores
+
+
+class Attempt(msgspec.Struct):
+    """One placing of a job."""
+
+    machine: str
+    started: str
+    ended: str = ""
+    end: str = ""  # what became of it
+    undone: dict[str, str] = {}  # settings of the engine that were taken back, and what they were
+
+
+class Job(msgspec.Struct):
+    """One recipe on one machine."""
+
+    id: str
+    recipe: str  # an absolute path
+    sha256: str  # of the file
+    arguments: list[str] = []  # overrides of this job alone
+    kind: str = ""  # of machine that it is for; none: any
+    status: Status = "waiting"
+    reason: str = ""  # why it waits, or failed
+    run: str = ""  # <recipe>/<run id>, in the log folder
+    cells: int = 0  # finished so far
+    handle: str = ""  # by which the engine finds it again
+    attempts: list[Attempt] = []
+
+    @property
+    def open(self) -> bool:
+        return self.status in ("waiting", "running")
+
+    @property
+    def machine(self) -> str:
+        return self.attempts[-1].machine if self.attempts else ""
+
+
+class Fleet(msgspec.Struct):
+    """The whole of it, as it stands in fleet.json."""
+
+    id: str
+    engine: str
+    started: str
+    overrides: list[str] = []
+    device: str = "cpu"
+    threads: int | None = None
+    trust: bool = False
+    doctor: bool = True  # whether the noise floor is measured on machines that have none
+    jobs: list[Job] = []
+    machines: dict[str, Machine] = {}
+
+    def write(self, folder: Path) -> None:
+        write_atomically(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
+
+
+def read_fleet(folder: Path) -> Fleet:
+    try:
+        return msgspec.json.decode(read_bytes(inside(folder, FILE)), type=Fleet)
+    except FileNotFoundError:
+        raise UserError(f"{folder} is no fleet: there is no {FILE} in it.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{folder / FILE} cannot be read: {error}") from None
+
+
+def find_fleet(name: str, logdir: Path) -> Path:
+    """The folder of a fleet by its path, its id or a part of it, or `latest`."""
+    if (Path(name) / FILE).is_file():
+        return Path(name)
+    found = sorted(file.parent for file in (logdir / FOLDER).glob(f"*/{FILE}"))
+    fitting = found[-1:] if name == "latest" else [folder for folder in found if name in folder.name]
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(folder.name for folder in (fitting or found)[-5:]) or "none"
+    few = "several fleets fit" if fitting else "there is no fleet"
+    raise UserError(f"--resume {name}: {few} in {logdir / FOLDER}. Known: {known}.")

@@ -1,0 +1,186 @@
+"""Ray as an engine: one actor for each job, which holds a whole node or a whole GPU, and our program beside it.
+
+An actor lives in a process with many threads and settings of Ray's, so nothing is measured in it: it starts our program
+and hands over its files. Ray lets an actor that finds no room wait for ever without a word; it is asked why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UserError
+from profiler.execution.fleet.engine import EngineOptions, Placed, State, require
+from profiler.execution.fleet.job import Machine
+from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
+
+ANSWER_SECONDS = 30.0  # for a node to describe itself: it imports the profiler
+CONNECT_SECONDS = 5.0
+LOOK_SECONDS = 10.0
+
+
+START = "Start one with `ray start --head`, or name one with --address HOST:PORT."
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise UserError(f"--on ray: no Ray cluster answers at {address} ({error}). {START}") from None
+
+
+class OnNode:
+    """The actor."""
+
+    def __init__(self, spec: Spec, earlier: Files) -> None:
+        self.spool = Path(tempfile.mkdtemp(prefix="speech-profiler-fleet-"))
+        self.program = Program(spec, self.spool, earlier)
+
+    def look(self) -> Look:
+        return self.program.look()
+
+    def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
+        return changed(self.spool, seen, results_only)
+
+    def stop(self) -> None:
+        self.program.stop()
+
+    def forget(self) -> None:
+        self.program.stop()
+        self.program.wait()
+        shutil.rmtree(self.spool, ignore_errors=True)
+
+
+class RayEngine:
+    def __init__(self, device: str, options: EngineOptions) -> None:
+        require("ray", "ray")
+        import ray
+
+        self.ray = ray
+        if options.address:
+            _require_answer(options.address)
+        try:
+            ray.init(address=options.address or "auto", log_to_driver=False, logging_level="ERROR")
+        except ConnectionError:
+            raise UserError(f"--on ray: no Ray cluster is known on this machine. {START}") from None
+        self.gpu = device != "cpu"
+        self.taken: dict[str, list[RayJob]] = {}  # of each node
+
+    def _nodes(self) -> dict[str, dict[str, Any]]:
+        """name -> node. Nodes of one host are told apart by a part of their ids."""
+        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        hosts = [node["NodeManagerHostname"] for node in alive]
+        named = {}
+        for node in alive:
+            host = node["NodeManagerHostname"]
+            named[host if hosts.count(host) == 1 else f"{host}-{node['NodeID'][:6]}"] = node
+        return named
+
+    def _on(self, node: dict[str, Any], **resources: Any) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False), **resources}
+
+    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+        nodes = self._nodes()
+        ask = self.ray.remote(describe)
+        asked = {name: ask.options(**self._on(node, num_cpus=0)).remote(list(recipes)) for name, node in nodes.items()}
+        self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
+        found = []
+        for name, answer in asked.items():
+            try:
+                machine = self.ray.get(answer, timeout=0)
+            except self.ray.exceptions.GetTimeoutError:
+                machine = Machine(name, problem=f"gave no answer within {ANSWER_SECONDS:g} s")
+            except self.ray.exceptions.RayError as error:
+                machine = Machine(name, problem=f"cannot run the profiler: {_last_line(error)}")
+            machine.name = name
+            if self.gpu and not nodes[name]["Resources"].get("GPU"):
+                machine.problem = machine.problem or "has no GPU that Ray knows of"
+            found.append(machine)
+        return found
+
+    def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
+        nodes = {name: node for name, node in self._nodes().items() if allowed is None or name in allowed}
+        if not nodes:
+            return f"none of the machines that it may run on is there: {', '.join(allowed or ['no node is alive'])}"
+        for machine, node in nodes.items():
+            resources = node["Resources"]
+            slots = int(resources.get("GPU", 0)) if self.gpu else 1
+            mine = self.taken.setdefault(machine, [])
+            mine[:] = [job for job in mine if not job.gone]
+            if len(mine) < slots:
+                share = {"num_cpus": resources.get("CPU", 0) / slots, "num_gpus": 1 if self.gpu else 0}
+                actor = self.ray.remote(OnNode).options(**self._on(node, **share)).remote(spec, earlier)
+                mine.append(RayJob(self, actor, machine, node["NodeID"], share))
+                return mine[-1]
+        return "all machines are taken by other jobs of this fleet"
+
+    def attach(self, handle: str) -> Placed | None:
+        return None  # actors end with the driver
+
+    def free(self, node_id: str) -> str:
+        """What Ray says is free on a node."""
+        with contextlib.suppress(Exception):  # not of its public interface
+            found = self.ray._private.state.available_resources_per_node().get(node_id, {})
+            return ", ".join(f"{found.get(name, 0):g} {name}" for name in ("CPU", "GPU") if name == "CPU" or self.gpu)
+        return "not known"
+
+    def close(self) -> None:
+        for jobs in self.taken.values():
+            for job in jobs:
+                job.forget()
+        self.ray.shutdown()
+
+
+class RayJob:
+    def __init__(self, engine: RayEngine, actor: Any, machine: str, node_id: str, share: dict[str, Any]) -> None:
+        self.engine, self.actor, self.machine, self.node_id, self.share = engine, actor, machine, node_id, share
+        self.handle, self.gone, self.asked = "", False, actor.look.remote()
+
+    def state(self) -> State:
+        ray = self.engine.ray
+        ready, _ = ray.wait([self.asked], timeout=0)
+        if not ready:
+            wanted = f"{self.share['num_cpus']:g} CPU" + (", 1 GPU" if self.share["num_gpus"] else "")
+            free = self.engine.free(self.node_id)
+            return State(
+                "waiting", f"{self.machine} has {free} free of the {wanted} that Ray has to give", self.machine
+            )
+        try:
+            look = ray.get(self.asked)
+        except ray.exceptions.RayActorError as error:
+            self.gone = True
+            return State("lost", f"{self.machine} or its worker is gone: {_last_line(error)}", self.machine)
+        except ray.exceptions.RayError as error:
+            self.gone = True
+            return State("lost", _last_line(error), self.machine)
+        if look.ended is None:
+            self.asked = self.actor.look.remote()
+        return State("running" if look.ended is None else "ended", "", self.machine, look)
+
+    def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
+        found: tuple[Files, Seen] = self.engine.ray.get(self.actor.changed.remote(seen, results_only))
+        return found
+
+    def stop(self) -> None:
+        self.actor.stop.remote()
+
+    def forget(self) -> None:
+        if not self.gone:
+            with contextlib.suppress(Exception):  # the node may be gone meanwhile
+                self.engine.ray.get(self.actor.forget.remote(), timeout=LOOK_SECONDS)
+            self.engine.ray.kill(self.actor)
+        self.gone = True
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

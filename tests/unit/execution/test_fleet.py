@@ -1,0 +1,245 @@
+"""The driver of a fleet, with machines in memory: nothing finished is lost, nothing is measured twice without need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.errors import UserError
+from profiler.execution.fleet.driver import MOST_ATTEMPTS, Driver, take_up
+from profiler.execution.fleet.job import Fleet, find_fleet, read_fleet
+from profiler.execution.fleet.node import changed, clean_environment
+from profiler.report.fleet import job_table, summary, warnings
+from tests.helpers.fleets import MemoryEngine, fleet_of, machine
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def driver_of(fleet: Fleet, engine: MemoryEngine, logdir: Path, patience: float = 60.0) -> Driver:
+    clock = Clock()
+    folder = logdir / "fleets" / fleet.id
+    folder.mkdir(parents=True, exist_ok=True)
+    return Driver(fleet, folder, logdir, engine, {}, patience, sleep=clock.sleep, clock=clock)
+
+
+def test_each_machine_has_one_job_and_results_come_home_while_they_are_made(tmp_path: Path) -> None:
+    machines = [machine("n1"), machine("n2")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", "c", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    assert [(job.name, job.machine) for job in engine.placed] == [("a", "n1"), ("b", "n2")]
+    engine.placed[0].finish(cells=2)
+    driver.step()
+    assert fleet.jobs[0].cells == 2
+    assert (tmp_path / fleet.jobs[0].run / "results.json").is_file()
+    assert fleet.jobs[2].reason == "no machine is free"
+    engine.placed[0].end()
+    driver.step()
+    driver.step()
+    assert fleet.jobs[0].status == "done"
+    assert engine.placed[2].name == "c"
+    assert engine.placed[0].forgotten == 1
+
+
+def test_two_nodes_of_one_machine_take_turns(tmp_path: Path) -> None:
+    machines = [machine("n1", boot="same"), machine("n2", boot="same")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    driver.step()
+    assert len(engine.placed) == 1
+    engine.placed[0].end()
+    driver.step()
+    assert [job.name for job in engine.placed] == ["a", "b"]
+
+
+def test_a_job_whose_node_died_goes_on_where_the_machine_is_the_same(tmp_path: Path) -> None:
+    machines = [machine("n1", boot="same"), machine("n2", boot="same")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].finish(cells=3)
+    driver.step()
+    engine.lose("n1")
+    driver.step()
+    driver.step()
+    again = engine.placed[1]
+    assert (again.machine, again.spec.resume) == ("n2", engine.placed[0].run)
+    assert f"{again.run}/results.json" in again.files, "the node gets what was measured"
+    assert fleet.machines["n1"].problem == "is gone"
+    assert "n1: n1 is gone" in job_table(fleet).markdown()
+
+
+def test_on_another_machine_the_recipe_starts_anew_and_what_was_measured_stays(tmp_path: Path) -> None:
+    machines = [machine("n1"), machine("n2")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].finish(cells=3)
+    driver.step()
+    first = fleet.jobs[0].run
+    engine.lose("n1")
+    driver.step()
+    driver.step()
+    assert engine.placed[1].spec.resume == ""
+    engine.placed[1].finish(cells=1)
+    driver.step()
+    assert fleet.jobs[0].run != first
+    assert (tmp_path / first / "results.json").is_file()
+
+
+def test_a_job_that_loses_every_machine_is_given_up_with_the_reason(tmp_path: Path) -> None:
+    machines = [machine(f"n{number}") for number in range(MOST_ATTEMPTS + 1)]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    for _ in range(3 * MOST_ATTEMPTS):
+        driver.step()
+        running = [job for job in engine.placed if job.now.state == "running"]
+        if running:
+            engine.lose(running[0].machine)
+    assert fleet.jobs[0].status == "failed"
+    assert len(engine.placed) == MOST_ATTEMPTS
+    assert "given up after 3 attempts" in fleet.jobs[0].reason
+
+
+def test_the_end_of_a_time_limit_is_no_failure(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].finish(cells=2)
+    driver.step()
+    engine.placed[0].end(130, stopped="the time limit of its job")
+    driver.step()
+    driver.step()
+    assert engine.placed[1].spec.resume == engine.placed[0].run
+
+
+def test_a_program_that_fails_is_a_failed_job_with_its_message(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].end(2, log="loading\nprofile.py: the model is not there")
+    driver.run()
+    assert (fleet.jobs[0].status, fleet.jobs[0].reason) == ("failed", "exit status 2: the model is not there")
+    assert summary(fleet) == "1 job on 1 machine: 1 failed; 0 cells."
+
+
+def test_what_no_machine_takes_fails_with_the_reason_instead_of_waiting_for_ever(tmp_path: Path) -> None:
+    engine, fleet = MemoryEngine(), fleet_of("a", machines=[machine("n1")])
+    driver = driver_of(fleet, engine, tmp_path, patience=120.0)
+    driver.run()
+    assert fleet.jobs[0].status == "failed"
+    assert fleet.jobs[0].reason == "not placed within 2 min: no machine is free"
+
+
+def test_a_driver_that_was_killed_finds_its_jobs_again(tmp_path: Path) -> None:
+    machines = [machine("n1"), machine("n2")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", machines=machines)
+    driver_of(fleet, engine, tmp_path).step()
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()  # both are marked as running now
+    later = read_fleet(tmp_path / "fleets" / fleet.id)
+    engine.known = {"handle-a": engine.placed[0]}  # the other one is gone
+    again = driver_of(later, engine, tmp_path)
+    engine.placed[1].now.state = "lost"
+    again._attach()
+    again.step()
+    assert [job.name for job in engine.placed].count("a") == 1, "it was not started twice"
+
+
+def test_an_interruption_stops_jobs_in_order_and_the_fleet_can_be_taken_up(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+
+    def interrupt(driver: Driver) -> None:
+        if engine.placed and fleet.jobs[0].status == "running":
+            engine.placed[0].finish(cells=1)
+            raise KeyboardInterrupt
+
+    driver.watch = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        driver.run()
+    assert [job.status for job in fleet.jobs] == ["interrupted", "interrupted"]
+    assert engine.placed[0].stops == 1
+    assert (tmp_path / fleet.jobs[0].run / "results.json").is_file()
+    later = read_fleet(find_fleet("latest", tmp_path))
+    take_up(later)
+    assert all(job.status == "waiting" for job in later.jobs)
+
+
+def test_a_finished_fleet_is_not_taken_up(tmp_path: Path) -> None:
+    fleet = fleet_of("a")
+    fleet.jobs[0].status = "done"
+    with pytest.raises(UserError, match="no job is left to resume"):
+        take_up(fleet)
+
+
+def test_a_journal_that_is_over_leaves_the_copy_too(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    job = engine.placed[0]
+    job.finish(cells=1)
+    job.files[f"{job.run}/results.journal"] = b"{}\n"
+    driver.step()
+    assert (tmp_path / job.run / "results.journal").is_file()
+    del job.files[f"{job.run}/results.journal"]
+    driver.step()
+    assert not (tmp_path / job.run / "results.journal").exists()
+
+
+def test_a_name_that_leads_out_of_the_log_folder_is_refused(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path / "logs")
+    driver.step()
+    engine.placed[0].files["../canary"] = b"out"
+    driver.step()
+    assert fleet.jobs[0].status == "failed"
+    assert "leads out" in fleet.jobs[0].reason
+    assert not (tmp_path / "canary").exists()
+
+
+def test_settings_of_an_engine_are_taken_back_and_said() -> None:
+    given = {"OMP_NUM_THREADS": "1", "RAY_JOB_ID": "1", "PATH": "/bin"}
+    environment, undone = clean_environment(given, {"MKL_NUM_THREADS": "2"})
+    assert environment == {"PATH": "/bin", "MKL_NUM_THREADS": "2"}
+    assert undone == {"OMP_NUM_THREADS": "1 instead of no setting"}
+
+
+def test_files_are_read_journal_first_and_only_when_they_changed(tmp_path: Path) -> None:
+    run = tmp_path / "recipe" / "run"
+    (run / "v" / "cell").mkdir(parents=True)
+    for name in ("results.json", "results.journal", "tables.md", "v/cell/trace.json"):
+        (run / name).write_text(name)
+    files, seen = changed(tmp_path, {}, results_only=True)
+    assert list(files) == ["recipe/run/results.journal", "recipe/run/results.json"]
+    assert changed(tmp_path, seen, results_only=True)[0] == {}
+    assert set(changed(tmp_path, seen, results_only=False)[0]) == {
+        "recipe/run/tables.md",
+        "recipe/run/v/cell/trace.json",
+    }
+
+
+def test_a_busy_or_slow_machine_is_named() -> None:
+    machines = [machine(f"n{number}") for number in range(3)]
+    for each, speed in zip(machines, (100.0, 98.0, 60.0), strict=True):
+        each.gflops = speed
+    machines[0].load = 1.9
+    found = "\n".join(warnings(fleet_of("a", machines=machines)))
+    assert "n0 was busy before the fleet began: load 1.9 of 2 cores." in found
+    assert "n2 is slow: its reference workload gave 60.0 GFLOP/s, machines of its kind 98.0." in found
+    assert "n1" not in found
