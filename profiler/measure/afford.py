@@ -13,12 +13,12 @@ same rule decides before a cell runs, by the predicted length of a call, and in 
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass, field
 
 from profiler.units import many, seconds_text
 
+NO_LIMIT = 1e12  # seconds; infinity has no form in the messages to a worker
 LONG_SECONDS = 3.0  # a shorter call is never cut: the rounds of it fit in a minute
 # A run lasts as long as the time for so many cells, at least; a single cell may have that for timing, and once more for
 # its other passes, before its calls become fewer.
@@ -39,8 +39,8 @@ class PassCalls:
 class Allowance:
     """What the recipe allows a cell."""
 
-    seconds: float = float("inf")  # for timing, and as much again beside it
-    limit: float = float("inf")  # for one round, all passes together
+    seconds: float = NO_LIMIT  # for timing, and as much again beside it
+    limit: float = NO_LIMIT  # for one round, all passes together
     rounds: int = 1  # that are needed for a 95 % CI, or fewer where fewer were asked for
     min_calls: int = 1
     passes: dict[str, PassCalls] = field(default_factory=dict)  # in the order in which they run
@@ -54,7 +54,7 @@ class Allowance:
 
     def visit_seconds(self, call_s: float | None) -> float:
         """What timing takes in a round after the first."""
-        if call_s is None or call_s < LONG_SECONDS or math.isinf(self.seconds):
+        if call_s is None or call_s < LONG_SECONDS or self.seconds >= NO_LIMIT:
             return 0.0  # next to nothing, or of no account
         return call_s * (self.min_calls + (not self.long(call_s)))
 
