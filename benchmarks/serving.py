@@ -54,7 +54,12 @@ def alone(takes: Takes, done: Done) -> Iterator[Callable[..., None]]:
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    yield lambda *requests: [waiting.put(request) for request in requests] and None
+
+    def submit(*requests: Request) -> None:
+        for request in requests:
+            waiting.put(request)
+
+    yield submit
     waiting.put(None)
     thread.join()
 

@@ -123,9 +123,8 @@ def _new_fleet(arguments: argparse.Namespace) -> Fleet:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         variants = loaded.recipe.variants if arguments.split else []
         alone = [each.model_dump(mode="json", exclude_defaults=True, exclude={"baseline"}) for each in variants]
-        for one in alone or [None]:
-            identity = f"{loaded.name}-{one['name']}" if one else loaded.name
-            words = [f"variants={json.dumps([one])}"] if one else []
+        parts = [(f"{loaded.name}-{one['name']}", [f"variants={json.dumps([one])}"]) for one in alone]
+        for identity, words in parts or [(loaded.name, [])]:
             jobs.append(Job(identity, str(path.resolve()), sha256, words))
     return Fleet(
         id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",

@@ -134,7 +134,8 @@ def _latency(results: Results) -> Table:
 
 
 def _how_timed(results: Results) -> list[str]:
-    dropped = {round(len(cell.latency_s.warmup) / max(1, len(cell.latency_s.rounds))) for cell in _timed(results)}
+    timed = [cell.latency_s for cell in _timed(results) if cell.latency_s]
+    dropped = {round(len(latency.warmup) / max(1, len(latency.rounds))) for latency in timed}
     if not dropped:
         return ["No cell was timed."]
     low, high = min(dropped), max(dropped)
@@ -172,7 +173,7 @@ def _without_energy(results: Results) -> list[str]:
 
 
 def _facts(results: Results) -> list[str]:
-    said = []
+    said: list[str] = []
     for variant in results.variants:
         for metric in (LATENCY, PEAK, ENERGY):
             said += filter(None, (_growth(results, variant, metric, "seconds"), _fit(results, variant, metric)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,8 @@ def _load_table(loaded: LoadedRecipe) -> Table:
     for name, recipe in loaded.by_variant.items():
         serving = recipe.serving
         for scenario in serving.scenarios:
-            given = {"server": serving.loads, "streams": serving.streams}.get(scenario)
+            asked: dict[str, Sequence[float] | None] = {"server": serving.loads, "streams": serving.streams}
+            given = asked.get(scenario)
             loads = ", ".join(f"{load:g}" for load in given) if given else "searched for" if given == [] else "1 step"
             rows.append([name, scenario, loads, f"{serving.workers} x {serving.batch.size}"])
     limit = f"p{loaded.recipe.serving.percentile} < {loaded.recipe.serving.latency:g} s"

@@ -95,7 +95,7 @@ def _train(
         weight.requires_grad_(weight.is_floating_point())
     optimizer = torch.optim.AdamW([each for each in weights if each.requires_grad], lr=settings.learning_rate)
     next_batch = _batches(model, task, settings, utterances)
-    losses = []
+    losses: list[float] = []
     for _ in range(settings.steps):
         inputs, targets = next_batch()
         outputs = task.forward(inputs, targets)

@@ -64,8 +64,8 @@ PartitionName=all Nodes=n1,n2 Default=YES MaxTime=60 State=UP OverSubscribe=YES
 
 class Slurm:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.processes = folder, {}
-        self.processes: dict[str, subprocess.Popen[bytes]]
+        self.folder = folder
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
 
     def start(self) -> None:

@@ -20,7 +20,7 @@ from profiler.audio import Batch, Speech
 from profiler.errors import ModelError
 from profiler.measure.parameters import count_parameters
 from profiler.models.espnet import adapter as espnet
-from profiler.models.espnet.build import mel, mel_filters
+from profiler.models.espnet.build import mel, mel_filters, weights_file
 from profiler.models.espnet.config import PARTS
 from profiler.models.load import build_for_counting, load_model
 from profiler.models.model import Model, ModelRequest, model_request
@@ -335,9 +335,9 @@ def test_the_average_of_the_best_epochs_is_preferred_then_the_newest(tmp_path: P
     for age, name in enumerate(order):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1000 + age, 1000 + age))
-        assert espnet.weights_file(tmp_path).name == name
+        assert weights_file(tmp_path).name == name
     os.utime(tmp_path / "checkpoint.pth", (9000, 9000))
-    assert espnet.weights_file(tmp_path).name == "valid.acc.ave.pth"
+    assert weights_file(tmp_path).name == "valid.acc.ave.pth"
 
 
 def test_a_packed_model_is_found_in_the_cache_of_the_hub(
@@ -544,16 +544,26 @@ sys.meta_path.insert(0, Hide())
 # -- language models
 
 
+def noting(asked: list[str], score: Any) -> Any:
+    """The same function, which notes each call."""
+
+    def noted(*arguments: Any) -> Any:
+        asked.append("asked")
+        return score(*arguments)
+
+    return noted
+
+
 def test_a_language_model_is_counted_and_run_where_it_has_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, beside = shrunk("lstm", ctc_weight=0.3), shrunk("lstm", ctc_weight=0.3, lm_weight=0.5)
     assert "lm" not in count_parameters(alone).components
     assert count_parameters(beside).components["lm"] > 0
     assert beside.beside["search"].weights["lm"] == 0.5
-    asked = []
+    asked: list[str] = []
     score = type(beside.module.lm).score
-    monkeypatch.setattr(type(beside.module.lm), "score", lambda *args: asked.append(1) or score(*args))
+    monkeypatch.setattr(type(beside.module.lm), "score", noting(asked, score))
     batched = type(beside.module.lm).batch_score
-    monkeypatch.setattr(type(beside.module.lm), "batch_score", lambda *args: asked.append(1) or batched(*args))
+    monkeypatch.setattr(type(beside.module.lm), "batch_score", noting(asked, batched))
     run(beside, 0.5, 1)
     assert asked
 

@@ -190,7 +190,8 @@ def _wrap(interface: Any, request: ModelRequest, random: bool = False) -> Model:
 
     model = Model(interface, prepare, run, served.output, rate, _components(interface), notes)
     model.trained_by = trained_by(model, interface, request)
-    if not random and hasattr(tokenizer := getattr(interface.hparams, "tokenizer", None), "encode_as_ids"):
+    tokenizer = getattr(interface.hparams, "tokenizer", None)
+    if not random and tokenizer is not None and hasattr(tokenizer, "encode_as_ids"):
         model.to_tokens = tokenizer.encode_as_ids
     return model
 
