@@ -18,7 +18,6 @@ from profiler import messages
 from profiler.measure.afford import LONG_SECONDS
 from profiler.measure.latency import (
     CLOCK_DIGITS,
-    OnSample,
     Timing,
     input_of,
     no_garbage_collection,
@@ -36,6 +35,7 @@ from profiler.results.statistics import Estimate, cut, estimate, percentiles
 from profiler.results.types import CellResult, ChunkLatency, DeviceTime, Latency
 
 if TYPE_CHECKING:
+    from profiler.measure.latency import OnSample
     from profiler.models.model import Chunks
     from profiler.recipe.schema import Recipe
 
