@@ -51,5 +51,7 @@ def _move_paths(text: str, old: Path, new: Path) -> str:
         return match[1] + (path if path.startswith(".") else f"./{path}")
 
     return re.sub(
-        r"(?m)^(\s*(?:pretrained_model\.)?(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#]+)", moved, text
+        r"(?m)((?:^|[{,])\s*(?:pretrained_model\.)?(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#,}]+)",
+        moved,
+        text,
     )

@@ -1,4 +1,4 @@
-"""Make the speech that quantisation-aware training of the shipped models fine-tunes on: samples/commands/finetuning.
+"""Make the speech that quantisation-aware training of the shipped models fine-tunes on: samples/commands-finetuning.
 
     python recipes/models/make_finetuning_speech.py
 
@@ -17,15 +17,15 @@ import speech
 
 UTTERANCES = 96
 NOISE_SEED = 9
-MANIFEST, FOLDER = "finetuning.csv", "finetuning"
+TARGET = commands_corpus.REPOSITORY / "samples" / "commands-finetuning"
 
 
 def main() -> None:
     espeak, rng = speech.find_espeak(), np.random.default_rng(NOISE_SEED)
     said = commands_corpus.training_list()[: -commands_corpus.DEVELOPMENT]
     chosen = said[:: len(said) // UTTERANCES][:UTTERANCES]
-    (commands_corpus.SPEECH / FOLDER).mkdir(exist_ok=True)
-    with (commands_corpus.SPEECH / MANIFEST).open("w", encoding="ascii", newline="") as manifest:
+    (TARGET / "audio").mkdir(parents=True, exist_ok=True)
+    with (TARGET / "train.csv").open("w", encoding="ascii", newline="") as manifest:
         rows = csv.writer(manifest, lineterminator="\n")
         rows.writerow(["id", "audio", "seconds", "text", "voice", "snr_db"])
         for place, one in enumerate(chosen):
@@ -33,8 +33,8 @@ def main() -> None:
             snr = float(rng.uniform(*commands_corpus.SNR_DB))
             wave = speech.in_noise(clean, snr, around, speech.noise(clean.size + sum(around), rng))
             name = f"commands-finetuning-{place:04d}"
-            audio = f"{FOLDER}/{name}.flac"
-            soundfile.write(commands_corpus.SPEECH / audio, wave, speech.SAMPLE_RATE, subtype="PCM_16")
+            audio = f"audio/{name}.flac"
+            soundfile.write(TARGET / audio, wave, speech.SAMPLE_RATE, subtype="PCM_16")
             rows.writerow([name, audio, f"{wave.size / speech.SAMPLE_RATE:.4f}", one.text, one.voice, f"{snr:.1f}"])
 
 

@@ -146,7 +146,7 @@ def test_peaks_are_those_of_the_call(fake: FakeAccelerator) -> None:
 class FakeModel:
     """Of a job: a call takes as many bytes as its input says."""
 
-    chunks = graph = None
+    chunks = graph = runtime = None
 
     def __init__(self, fake: FakeAccelerator) -> None:
         self.fake = fake

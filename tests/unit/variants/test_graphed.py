@@ -112,6 +112,6 @@ def test_on_a_cpu_it_is_not_supported_and_says_why() -> None:
     variant = Variant(name="graph", cuda_graph=True)
     assert changes_model(variant)
     module = torch.nn.Linear(4, 4)
-    model: Any = SimpleNamespace(module=module, components={"linear": module}, run=module, beside={})
+    model: Any = SimpleNamespace(module=module, components={"linear": module}, run=module, beside={}, file_bytes=None)
     with pytest.raises(NotSupported, match="needs a device that records its work"):
         convert(model, variant, lambda: [torch.ones(1, 4)])

@@ -42,7 +42,7 @@ def test_a_variant_of_settings_alone_leaves_the_model_as_it_is(keys: dict[str, A
         ({"quantize": "static", "compile": True}, "compile does not go with quantize: static"),
         ({"quantize": "dynamic", "compile": True, "engine": "x86"}, "leave out layers and engine"),
         ({"engine": "cudnn", "quantize": "static"}, "'x86', 'fbgemm', 'qnnpack' or 'onednn'"),
-        ({"quantize": "int4"}, "'dynamic', 'static' or 'weight_only'"),
+        ({"quantize": "int4"}, "'dynamic', 'static', 'weight_only' or 'qat'"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_a_sentence(keys: dict[str, Any], sentence: str) -> None:

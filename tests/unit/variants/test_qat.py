@@ -15,7 +15,7 @@ from tests.helpers import tiny
 from tests.unit.variants.program import Answer, converted
 
 COMMANDS = tiny.RECIPES.parent / "samples" / "commands"
-SPEECH = COMMANDS / "finetuning.csv"
+SPEECH = COMMANDS.parent / "commands-finetuning" / "train.csv"
 TWO_STEPS = {"source": str(SPEECH), "steps": 2, "batch_size": 2}
 
 
@@ -43,7 +43,7 @@ def test_the_same_layers_become_int8_as_without_training(answers: dict[str, dict
 
 def test_the_notes_say_what_it_was_trained_on_and_how_its_loss_went(answers: dict[str, dict[str, Answer]]) -> None:
     notes = " ".join(answers["lstm"]["qat"]["conversion"]["notes"])
-    assert "Fine-tuned for 2 steps of 2 utterances on finetuning.csv (96 utterances" in notes
+    assert "Fine-tuned for 2 steps of 2 utterances on train.csv (96 utterances" in notes
     assert "loss " in notes
 
 
@@ -71,7 +71,7 @@ def test_what_to_train_on_must_be_said() -> None:
 def test_speech_that_is_scored_is_not_trained_on(tmp_path: Path) -> None:
     recipe = tmp_path / "mine.yaml"
     text = (tiny.RECIPES / "quantization-accuracy.yaml").read_text()
-    text = text.replace("../samples/commands/finetuning.csv", str(COMMANDS / "test.csv"))
+    text = text.replace("../samples/commands-finetuning/train.csv", str(COMMANDS / "test.csv"))
     text = text.replace("../samples", str(COMMANDS.parent)).replace("./models", str(tiny.RECIPES / "models"))
     recipe.write_text(text)
     loaded = load_recipe(recipe, read_audio=False)
