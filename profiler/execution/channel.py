@@ -164,8 +164,8 @@ class Loaded(msgspec.Struct, tag="loaded", kw_only=True):
     training: TrainingSetup | None
     versions: dict[str, str]
     flags: dict[str, str]
-    device: DeviceFacts | None
-    copy_to_device: Literal["included", "excluded"] | None
+    device: DeviceFacts | None = None
+    copy_to_device: Literal["included", "excluded"] | None = None
     notes: list[str]
     forks: bool = True  # whether jobs can run in forks of the worker
 

@@ -40,10 +40,10 @@ def recipe_text(
     folder: Path | None = None,
 ) -> str:
     """`settings`: dotted keys of the command line; `sections`: keys to set in these; `folder`: where it will stand."""
-    yaml = YAML(typ="rt")
-    yaml.width = 120
-    yaml.preserve_quotes = True  # type: ignore[assignment]
-    tree = yaml.load(loaded.text)
+    round_trip = YAML(typ="rt")  # tags stay words: nothing is built of them
+    round_trip.width = 120
+    round_trip.preserve_quotes = True  # type: ignore[assignment]
+    tree = round_trip.load(loaded.text)
     for key, value in full_names(settings, tree).items():
         _put(tree, key.split("."), value)
     tree["variants"] = [_plain(variant) for variant in variants]
@@ -53,7 +53,7 @@ def recipe_text(
     if folder is not None and folder.resolve() != loaded.path.resolve().parent:
         _move(tree, loaded.path.resolve().parent, folder.resolve())
     stream = io.StringIO()
-    yaml.dump(tree, stream)
+    round_trip.dump(tree, stream)
     lines = stream.getvalue().splitlines()
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines.pop(0)

@@ -309,4 +309,4 @@ def test_nothing_heavy_is_imported_for_an_answer_in_text(arguments: list[str], l
 def test_a_report_has_all_plots(tmp_path: Path) -> None:
     ResultsFile(tmp_path, full("float32", "int8")).write()
     assert run("report", tmp_path).returncode == 0
-    assert len(list(tmp_path.glob("*.svg"))) == len(PLOTS) - 2, "all but those of accuracy and of training"
+    assert len(list(tmp_path.glob("*.svg"))) == len(PLOTS) - 3, "all but those of accuracy, training and load"

@@ -173,7 +173,7 @@ def test_every_variant_is_the_whole_model_and_differs_in_the_weight_of_ctc(name:
     weights = {
         variant: recipe.pretrained_model.overrides["ctc_weight"] for variant, recipe in loaded.by_variant.items()
     }
-    assert weights == {"attention": 0, "hybrid": 0.3, "ctc": 1}
+    assert weights == {"attention": 0, "hybrid": 0.3, "hybrid-lm": 0.3, "ctc": 1}
     for recipe in loaded.by_variant.values():
         counts = count_parameters(build_for_counting(model_request(recipe, loaded.path.parent)))
         assert counts.total == ROWS[name].parameters
