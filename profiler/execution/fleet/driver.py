@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.errors import UserError
-from profiler.execution.fleet.engine import Engine, Placed, State
+from profiler.execution.fleet.engine import Engine, NotThere, Placed, State
 from profiler.execution.fleet.job import Attempt, Fleet, Job
 from profiler.execution.fleet.node import FIRST, Files, Seen, Spec
 from profiler.results.runs import now, summarise
@@ -188,7 +188,10 @@ class Driver:
             self._refresh_machines()
             self._again(job, state.reason)
             return
-        self._collect(live, results_only=state.state == "running")
+        try:
+            self._collect(live, results_only=state.state == "running")
+        except NotThere:
+            return
         if state.state == "ended":
             self._ended(live, state)
 
@@ -287,7 +290,8 @@ class Driver:
                 live.state = live.placed.state()
                 if live.state.state in ("ended", "lost", "waiting"):
                     if live.state.state == "ended":
-                        self._collect(live, results_only=False)
+                        with contextlib.suppress(NotThere):
+                            self._collect(live, results_only=False)
                     self._end(live, "interrupted")
             if self.live:
                 self.sleep(0.2)

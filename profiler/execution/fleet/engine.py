@@ -40,6 +40,10 @@ class State:
     look: Look = field(default_factory=Look)
 
 
+class NotThere(Exception):
+    """A node does not answer now; whether it is lost, the state of the job tells."""
+
+
 class Placed(Protocol):
     """A job that an engine took."""
 
@@ -48,7 +52,7 @@ class Placed(Protocol):
     def state(self) -> State: ...
 
     def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
-        """Files of its run that are new since they were `seen`."""
+        """Files of its run that are new since they were `seen`. Raises NotThere."""
 
     def stop(self) -> None:
         """Have the program end in order."""

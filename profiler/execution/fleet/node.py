@@ -83,7 +83,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_parent,
+                preexec_fn=_begin,
             )
 
     def look(self) -> Look:
@@ -102,6 +102,14 @@ class Program:
         while (look := self.look()).ended is None:
             self.process.wait()
         return look
+
+
+def _begin() -> None:
+    """In the program's process: it ends with this one, and leaves this one to answer an engine's signals. SLURM sends
+    them to all processes of a job."""
+    die_with_parent()
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _threads(arguments: list[str]) -> list[str]:

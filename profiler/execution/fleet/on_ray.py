@@ -10,18 +10,20 @@ import contextlib
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.execution.fleet.engine import EngineOptions, Placed, State, require
+from profiler.execution.fleet.engine import EngineOptions, NotThere, Placed, State, require
 from profiler.execution.fleet.job import Machine
 from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
 
 ANSWER_SECONDS = 30.0  # for a node to describe itself: it imports the profiler
 CONNECT_SECONDS = 5.0
 LOOK_SECONDS = 10.0
+SILENT_SECONDS = 60.0  # Ray tells within some ten seconds that a node died
 
 
 START = "Start one with `ray start --head`, or name one with --address HOST:PORT."
@@ -74,8 +76,9 @@ class RayEngine:
         self.taken: dict[str, list[RayJob]] = {}  # of each node
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
-        """name -> node. Nodes of one host are told apart by a part of their ids."""
-        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        """name -> node, of those that have something to give. Nodes of one host are told apart by their ids."""
+        wanted = "GPU" if self.gpu else "CPU"  # a head node often has none to give
+        alive = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get(wanted)]
         hosts = [node["NodeManagerHostname"] for node in alive]
         named = {}
         for node in alive:
@@ -102,8 +105,6 @@ class RayEngine:
             except self.ray.exceptions.RayError as error:
                 machine = Machine(name, problem=f"cannot run the profiler: {_last_line(error)}")
             machine.name = name
-            if self.gpu and not nodes[name]["Resources"].get("GPU"):
-                machine.problem = machine.problem or "has no GPU that Ray knows of"
             found.append(machine)
         return found
 
@@ -143,7 +144,8 @@ class RayEngine:
 class RayJob:
     def __init__(self, engine: RayEngine, actor: Any, machine: str, node_id: str, share: dict[str, Any]) -> None:
         self.engine, self.actor, self.machine, self.node_id, self.share = engine, actor, machine, node_id, share
-        self.handle, self.gone, self.asked = "", False, actor.look.remote()
+        self.handle, self.gone, self.silent_since = "", False, 0.0
+        self.asked = actor.look.remote()
 
     def state(self) -> State:
         ray = self.engine.ray
@@ -156,18 +158,31 @@ class RayJob:
             )
         try:
             look = ray.get(self.asked)
+        except ray.exceptions.ActorUnavailableError as error:  # it may come back, and must not be there twice
+            self.silent_since = self.silent_since or time.monotonic()
+            if time.monotonic() - self.silent_since < SILENT_SECONDS:
+                self.asked = self.actor.look.remote()
+                return State("running", "", self.machine)
+            ray.kill(self.actor)
+            return self._lost(f"{self.machine} has not answered for {SILENT_SECONDS:g} s: {_last_line(error)}")
         except ray.exceptions.RayActorError as error:
-            self.gone = True
-            return State("lost", f"{self.machine} or its worker is gone: {_last_line(error)}", self.machine)
+            return self._lost(f"{self.machine} or its worker is gone: {_last_line(error)}")
         except ray.exceptions.RayError as error:
-            self.gone = True
-            return State("lost", _last_line(error), self.machine)
+            return self._lost(_last_line(error))
+        self.silent_since = 0.0
         if look.ended is None:
             self.asked = self.actor.look.remote()
         return State("running" if look.ended is None else "ended", "", self.machine, look)
 
+    def _lost(self, why: str) -> State:
+        self.gone = True
+        return State("lost", why, self.machine)
+
     def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
-        found: tuple[Files, Seen] = self.engine.ray.get(self.actor.changed.remote(seen, results_only))
+        try:
+            found: tuple[Files, Seen] = self.engine.ray.get(self.actor.changed.remote(seen, results_only))
+        except self.engine.ray.exceptions.RayError as error:
+            raise NotThere(_last_line(error)) from None
         return found
 
     def stop(self) -> None:
