@@ -52,7 +52,7 @@ def step_of(
         step.status = "exceeds" if requests and load.scenario in LIMITED else "failed"
     step.reason = step.reason or end.stopped or None
     if failure is not None or not good:
-        step.status, step.reason = "failed", failure or step.reason or _first_reason(step)
+        step.status, step.reason = "failed", failure or _first_reason(step)
     if interrupted:
         step.status, step.reason = "interrupted", "interrupted"
     return step
@@ -83,7 +83,7 @@ def _counts(requests: Sequence[Request], sent: int, limit: float) -> RequestCoun
 
 
 def _first_reason(step: ServingStep) -> str:
-    return next(iter(step.requests.reasons), "no request has a result")
+    return next(iter(step.requests.reasons), step.reason or "no request has a result")
 
 
 def _put_times(step: ServingStep, good: Sequence[Request], requests: Sequence[Request], workers: int) -> None:

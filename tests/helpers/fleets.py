@@ -58,6 +58,9 @@ class MemoryEngine:
     def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
         return list(self.there.values())
 
+    def alive(self) -> set[str]:
+        return set(self.there)
+
     def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
         busy = {job.machine for job in self.placed if job.now.state == "running"}
         free = [machine for machine in allowed or () if machine in self.there and machine not in busy]

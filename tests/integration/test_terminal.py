@@ -178,10 +178,10 @@ def test_a_recipe_beside_is_suggested(tmp_path: Path) -> None:
 
 
 def test_run_may_be_written_and_a_key_may_stand_alone_where_one_section_has_it() -> None:
-    overrides = ("batch_sizes=[3]", "rounds=5", "weights=random", "wait=2")
+    overrides = ("batch_sizes=[3]", "rounds=5", "weights=random", "active=2")
     recipe = json.loads(run("show", "wav2vec2", *overrides, "--json", "--no-counts").stdout)["recipe"]
     assert recipe["profiling_dimensions"]["batch_sizes"] == [3]
-    assert (recipe["measure"]["rounds"], recipe["trace"]["schedule"]["wait"]) == (5, 2)
+    assert (recipe["measure"]["rounds"], recipe["trace"]["schedule"]["active"]) == (5, 2)
     assert recipe["pretrained_model"]["weights"] == "random"
     assert "has a mistake" in run("run", "recipes/wav2vec2.yaml", "measure.rounds=0").stderr
 

@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
         "profiling_dimensions.batch_sizes=[2]",
         "profiling_dimensions.padding=0.3",
         f"trace.schedule={{wait: 1, warmup: 1, active: {ACTIVE}, repeat: {REPEAT}}}",
-        f"dataset={{source: {folder}/set.shapes.tsv, batch_size: 2, rounds: 2}}",
+        f"dataset={{source: {folder}/set.shapes.tsv, order: corpus, batch_size: 2, batch_frames: null, rounds: 2}}",
         "measure.rounds=2",
         "measure.budget=0.1",
     )

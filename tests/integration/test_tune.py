@@ -18,7 +18,19 @@ from tests.helpers.program import ROOT
 
 # Seconds of sleep for a second of audio: no machine is so busy that these change places.
 TIMES = {"slow": 4.0, "good": 0.05, "better": 0.01, "bad": 1.0, "worse": 2.0}
-FEW = ("--precisions", "float32", "--try-threads", "1", "--finalists", "2", "--budget", "0.5", "--trust")
+FEW = (
+    "--engines",
+    "torch",
+    "--precisions",
+    "float32",
+    "--try-threads",
+    "1",
+    "--finalists",
+    "2",
+    "--budget",
+    "0.5",
+    "--trust",
+)
 
 
 def sleepers(folder: Path, more: str = "measure: {warmup: 1, rounds: 6}\n") -> Path:

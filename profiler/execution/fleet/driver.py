@@ -27,6 +27,8 @@ from profiler.results.untrusted import inside
 POLL_SECONDS = 1.0
 MOST_ATTEMPTS = 3
 TAKEN = "the machines that it may run on are taken by other jobs of this fleet"
+GONE = "is gone"
+SEE_SECONDS = 15.0  # between two looks at which machines are there, while jobs wait
 INTERRUPTED = 130  # exit status of a program that was stopped in order
 Watch = Callable[["Driver"], None]
 
@@ -59,6 +61,7 @@ class Driver:
         self.patience, self.watch, self.sleep, self.clock = patience, watch, sleep, clock
         self.live: dict[str, Live] = {}
         self.moved = clock()  # when something last happened
+        self.seen_machines = clock()
 
     # -- the loop
 
@@ -108,6 +111,9 @@ class Driver:
     def _place(self) -> None:
         """Jobs in their order: none overtakes another that waits for the same machines."""
         full: dict[tuple[str, ...], str] = {}
+        waiting = any(job.status == "waiting" and job.id not in self.live for job in self.fleet.jobs)
+        if waiting and self.clock() - self.seen_machines >= SEE_SECONDS:
+            self._see_machines()
         for job in self.fleet.jobs:
             if job.status != "waiting" or job.id in self.live:
                 continue
@@ -185,7 +191,7 @@ class Driver:
             job.attempts[-1].undone = state.look.undone
         if state.state == "lost":
             self._end(live, state.reason)
-            self._refresh_machines()
+            self._see_machines()
             self._again(job, state.reason)
             return
         try:
@@ -243,12 +249,14 @@ class Driver:
         else:
             job.status, job.reason = "waiting", f"to be taken up again: {why}"
 
-    def _refresh_machines(self) -> None:
-        """Who is still there."""
-        alive = {machine.name: machine for machine in self.engine.machines(())}
+    def _see_machines(self) -> None:
+        """Who is still there, and who is back."""
+        self.seen_machines, alive = self.clock(), self.engine.alive()
         for name, machine in self.fleet.machines.items():
-            if name not in alive or alive[name].problem:
-                machine.problem = alive[name].problem if name in alive else "is gone"
+            if name not in alive:
+                machine.problem = machine.problem or GONE
+            elif machine.problem == GONE:
+                machine.problem = ""
 
     def _collect(self, live: Live, results_only: bool) -> None:
         """Bring home what is new of the run; names come from another machine and are checked."""

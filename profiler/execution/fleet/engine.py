@@ -65,6 +65,9 @@ class Engine(Protocol):
     def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
         """Those that are there now, as they describe themselves."""
 
+    def alive(self) -> set[str]:
+        """The names of those that are there now, without asking them anything."""
+
     def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
         """Start a job on one of the machines, or say why none can take it now."""
 

@@ -23,6 +23,9 @@ class LocalEngine:
         machine.name = self.name
         return [machine]
 
+    def alive(self) -> set[str]:
+        return {self.name}
+
     def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
         if self.running is not None and self.running.program.process.poll() is None:
             return "another job runs on this machine"

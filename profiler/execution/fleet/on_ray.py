@@ -11,6 +11,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -73,18 +74,19 @@ class RayEngine:
         except ConnectionError:
             raise UserError(f"--on ray: no Ray cluster is known on this machine. {START}") from None
         self.gpu = device != "cpu"
+        self.names: dict[str, str] = {}  # of nodes by their ids: a name stays when other nodes come and go
         self.taken: dict[str, list[RayJob]] = {}  # of each node
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
         """name -> node, of those that have something to give. Nodes of one host are told apart by their ids."""
         wanted = "GPU" if self.gpu else "CPU"  # a head node often has none to give
         alive = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get(wanted)]
-        hosts = [node["NodeManagerHostname"] for node in alive]
-        named = {}
+        hosts = Counter(node["NodeManagerHostname"] for node in alive)
         for node in alive:
-            host = node["NodeManagerHostname"]
-            named[host if hosts.count(host) == 1 else f"{host}-{node['NodeID'][:6]}"] = node
-        return named
+            host, identity = node["NodeManagerHostname"], node["NodeID"]
+            alone = hosts[host] == 1 and host not in self.names.values()
+            self.names.setdefault(identity, host if alone else f"{host}-{identity[:6]}")
+        return {self.names[node["NodeID"]]: node for node in alive}
 
     def _on(self, node: dict[str, Any], **resources: Any) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -107,6 +109,9 @@ class RayEngine:
             machine.name = name
             found.append(machine)
         return found
+
+    def alive(self) -> set[str]:
+        return set(self._nodes())
 
     def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
         nodes = {name: node for name, node in self._nodes().items() if allowed is None or name in allowed}

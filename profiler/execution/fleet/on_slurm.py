@@ -23,6 +23,7 @@ from profiler.execution.fleet.job import Machine
 from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
 
 ASK_SECONDS = 2.0  # between two questions to the scheduler
+LOOK_SECONDS = 10.0  # between two looks at the nodes
 ANSWER_SECONDS = 300.0  # for a node to describe itself: the queue may be long
 GONE_SECONDS = 15.0  # a result may reach a shared file system later than the end of its job is known
 TIME_LIMIT = "the time limit of its SLURM job, or a preemption"
@@ -60,7 +61,8 @@ class SlurmEngine:
         self.names = _nodes(options.partition)
         self.placed: dict[str, SlurmJob] = {}
         self._queue: dict[str, tuple[str, str, str]] = {}
-        self._asked = 0.0
+        self._working = set(self.names)
+        self._asked = self._looked = 0.0
 
     def _executor(self, minutes: int, **more: Any) -> Any:
         executor = self.submitit.AutoExecutor(folder=self.folder / "%j", cluster="slurm")
@@ -74,7 +76,7 @@ class SlurmEngine:
         """Each node is asked by a short job of its own, beside whatever runs there."""
         jobs = {}
         for name, state in self.names.items():
-            if state.rstrip("*~#!%$@^-") in ("idle", "mixed", "allocated", "alloc", "mix", "completing"):
+            if _works(state):
                 executor = self._executor(10, additional_parameters={"nodelist": name, "oversubscribe": True})
                 jobs[name] = executor.submit(describe_node, list(recipes))
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -94,6 +96,15 @@ class SlurmEngine:
             machine.name = name
             found.append(machine)
         return sorted(found, key=lambda machine: machine.name)
+
+    def alive(self) -> set[str]:
+        return {name for name, state in _nodes(self.options.partition).items() if _works(state)}
+
+    def working(self) -> set[str]:
+        """The same, asked now and then."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._looked, self._working = time.monotonic(), self.alive()
+        return self._working
 
     def place(self, name: str, spec: Spec, earlier: Files, allowed: Collection[str] | None) -> Placed | str:
         mine = [job for job in self.placed.values() if not job.over]
@@ -167,14 +178,17 @@ class SlurmJob:
             self.machine = node or self.machine
             if status in ("PENDING", "CONFIGURING"):
                 return State("waiting", f"in SLURM's queue: {why}")
-            if status not in OVER and status != "GONE":
+            going_on = status not in OVER and status not in ("GONE", "COMPLETING")
+            if going_on and self.machine in self.engine.working():
+                self.gone_since = 0.0
                 return State("running", machine=self.machine)
             self.gone_since = self.gone_since or time.monotonic()
-            if time.monotonic() - self.gone_since < GONE_SECONDS and not result.exists():
+            if time.monotonic() - self.gone_since < GONE_SECONDS:
                 return State("running", machine=self.machine)
             if not result.exists():
-                self.over = True
-                return State("lost", f"SLURM ended it: {status.lower().replace('_', ' ')} {why}".strip(), self.machine)
+                self.forget_job()
+                what = f"{self.machine} does not answer" if going_on else status.lower().replace("_", " ")
+                return State("lost", f"SLURM ended it, or lost its node: {what} ({why})", self.machine)
         self.over = True
         try:
             return State("ended", machine=self.machine, look=self.job.result())
@@ -187,11 +201,22 @@ class SlurmJob:
     def stop(self) -> None:
         _ask("scancel", "--signal=USR2", self.job.job_id)
 
-    def forget(self) -> None:
+    def forget_job(self) -> None:
         if not self.over:
             _ask("scancel", self.job.job_id)
         self.over = True
+
+    def forget(self) -> None:
+        self.forget_job()
         shutil.rmtree(self.spool, ignore_errors=True)
+
+
+WORKING = ("idle", "mixed", "allocated", "completing")
+
+
+def _works(state: str) -> bool:
+    """A state of sinfo; an asterisk stands behind that of a node which does not answer."""
+    return state.rstrip("~#!%$@^-+") in WORKING
 
 
 def _nodes(partition: str | None) -> dict[str, str]:
