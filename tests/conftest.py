@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 LONG = (
     "test_variants",
     "test_guides",
+    "test_fleet",
+    "test_tune",
+    "test_engines",
     "test_plugin_page",
     "test_networks",
     "test_measuring",
