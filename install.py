@@ -101,7 +101,7 @@ def _prepare(venv: Path, constraints: Path) -> None:
     number = _number(constraints)
     print(
         f"Setting up {venv}: {f'about {number}' if number else 'all'} packages from the package index, with torch.\n"
-        "It downloads some 500 MB and takes 2.5 GB of disk and, on a fast connection, two to three minutes. Where the\n"
+        "It downloads some 700 MB and takes 3.3 GB of disk and, on a fast connection, two to three minutes. Where the\n"
         "index has torch with CUDA libraries, it is several times as much: 7 GB of disk. Ctrl-C stops it at any time.",
         flush=True,
     )

@@ -29,6 +29,7 @@ MOST_ATTEMPTS = 3
 TAKEN = "the machines that it may run on are taken by other jobs of this fleet"
 GONE = "is gone"
 SEE_SECONDS = 15.0  # between two looks at which machines are there, while jobs wait
+NOBODY = "no machine that it may run on is there"
 INTERRUPTED = 130  # exit status of a program that was stopped in order
 Watch = Callable[["Driver"], None]
 
@@ -118,9 +119,14 @@ class Driver:
             if job.status != "waiting" or job.id in self.live:
                 continue
             resume = job.run if job.run and self._goes_on(job) else ""
-            allowed = tuple(self._alone(self._allowed(job, resume)))
+            fitting = self._allowed(job, resume)
+            allowed = tuple(self._alone(fitting))
             placed = full.get(allowed) or (
-                self.engine.place(job.id, self._spec(job, resume), self._earlier(resume), allowed) if allowed else TAKEN
+                self.engine.place(job.id, self._spec(job, resume), self._earlier(resume), allowed)
+                if allowed
+                else TAKEN
+                if fitting
+                else NOBODY
             )
             if isinstance(placed, str):
                 job.reason = full[allowed] = placed

@@ -140,7 +140,7 @@ def test_what_no_machine_takes_fails_with_the_reason_instead_of_waiting_for_ever
     driver = driver_of(fleet, engine, tmp_path, patience=120.0)
     driver.run()
     assert fleet.jobs[0].status == "failed"
-    assert fleet.jobs[0].reason == "not placed within 2 min: no machine is free"
+    assert fleet.jobs[0].reason == "not placed within 2 min: no machine that it may run on is there"
 
 
 def test_a_driver_that_was_killed_finds_its_jobs_again(tmp_path: Path) -> None:
