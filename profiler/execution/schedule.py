@@ -120,7 +120,7 @@ class RoundSchedule:
         return self._allowance(cell).visit_seconds(self.call_seconds(cell))
 
     def _affordable(self, cell: Cell) -> int:
-        """How many more rounds the cell's own time allows; the first it always has."""
+        """How many more rounds the time of the cell allows, beyond the first, which every cell gets."""
         state = self.states[cell]
         spent = state.work.get("time", 0.0) if state.rounds else None
         return self._allowance(cell).more_rounds(self.call_seconds(cell), spent)

@@ -41,7 +41,7 @@ def machine_table(fleet: Fleet) -> Table:
 
 
 def warnings(fleet: Fleet) -> list[str]:
-    """What makes figures of the fleet's machines doubtful to compare."""
+    """What makes figures of the machines of a fleet hard to compare."""
     found = [f"{each.name} is left out: it {each.problem}." for each in fleet.machines.values() if each.problem]
     used = [machine for machine in fleet.machines.values() if not machine.problem]
     found += [
