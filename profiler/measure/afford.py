@@ -75,7 +75,7 @@ class Allowance:
         optional = [(name, each) for name, each in self.passes.items() if each.optional]
         extra = 0
         for name, each in sorted(optional, key=lambda entry: not entry[1].asked):
-            fits = each.asked or (extra + each.fewest) * call_s <= self.seconds
+            fits = each.asked or not each.fewest or (extra + each.fewest) * call_s <= self.seconds
             if fits and (sum(found.values()) + each.fewest) * call_s <= self.limit:
                 found[name] = each.fewest
                 extra += each.fewest

@@ -40,6 +40,10 @@ def test_a_call_of_a_minute_is_made_three_times() -> None:
     assert made == {"time": 2, "trace": 1}
 
 
+def test_a_pass_that_needs_no_call_of_its_own_is_never_left_out_for_the_time_of_calls() -> None:
+    assert allowance(recipe()).left_out("energy", 64.0) is None
+
+
 def test_between_them_each_pass_makes_the_fewest_calls_and_the_last_go_first() -> None:
     assert {"energy": 0, "operations": 1, "breakdown": 2, "trace": 1}.items() <= calls(8.0).items()
     assert "breakdown" not in calls(32.0)
