@@ -71,10 +71,11 @@ def _made_on(results: Results) -> str:
     named = ", ".join(f"{name} {facts[name]}" for name in ("processor", "threads", "memory", "torch") if name in facts)
     weights = " and ".join(dict.fromkeys(f"{model.weights} weights" for model in results.models if model.weights))
     run = results.run
-    took = datetime.fromisoformat(run.finished) - datetime.fromisoformat(run.started) if run.finished else None
+    started = datetime.fromisoformat(run.started)
+    took = datetime.fromisoformat(run.finished) - started if run.finished else None
     lasted = f" It took {took.total_seconds() / 60:.0f} minutes." if took else ""
     load = facts.get("load at the start and the end", "unknown")
-    return f"**This run**: {weights}; {named}; load at the start and the end {load}.{lasted}"
+    return f"**This run**, {started:%Y-%m-%d}: {weights}; {named}; load at the start and the end {load}.{lasted}"
 
 
 def _speed(cells: list[CellResult]) -> Table:
