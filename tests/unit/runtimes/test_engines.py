@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from profiler.errors import NotSupported, UserError
 from profiler.recipe.load import load_recipe
-from profiler.runtimes import ENGINES, check_installed, engine
-from profiler.runtimes.base import EngineCall, Options, Settings, check
+from profiler.runtimes import ENGINES, check_installed, engine, profile
+from profiler.runtimes.base import EngineCall, Node, Options, Settings, check
 from profiler.runtimes.onnxruntime import read_profile
 from tests.helpers.program import module_recipe
 
@@ -65,3 +66,19 @@ def test_a_profile_of_onnx_runtime_is_cut_into_calls() -> None:
     assert isinstance(first, EngineCall)
     assert [(found.operator, round(found.seconds * 1e6)) for found in first.nodes] == [("MatMul", 30), ("Add", 5)]
     assert second.nodes[0].start == pytest.approx(10e-6)
+
+
+def test_after_a_profile_the_sessions_are_open_again_before_calls_are_timed() -> None:
+    """The first call opens a session and warms it up: in a comparison of calls it would count as slow."""
+    done: list[str] = []
+    node = Node("MatMul", 0.25)
+    runtime: Any = SimpleNamespace(
+        name="onnxruntime",
+        engine=SimpleNamespace(PROFILE=""),
+        profiled=lambda: done.append("opened with a profile"),
+        calls=lambda: [[EngineCall(0.5, [node])] * (1 + profile.CALLS)],
+        closed=lambda: done.append("closed"),
+    )
+    found = profile.operators(runtime, lambda _: done.append("call"), None, 1.0)
+    assert [(each.name, each.calls, each.share) for each in found] == [("ONNX Runtime: MatMul", 1.0, 0.5)]
+    assert done == ["opened with a profile", *["call"] * (1 + profile.CALLS), "closed", "call"]
