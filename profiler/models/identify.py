@@ -48,8 +48,8 @@ EXPORTED = {
     ".pt2": ("AOTInductor", "it is a package that AOTInductor compiled"),
 }
 OTHER_FILES = {
-    ".nemo": "a NeMo model: NeMo lives in an environment of its own, in which an adapter file of three functions runs it "
-    '(docs/add-a-library.md, "A library in an environment of its own")',
+    ".nemo": "a NeMo model: NeMo lives in an environment of its own, in which an adapter file of three functions "
+    "runs it (docs/add-a-library.md, 'A library in an environment of its own')",
     ".safetensors": "weights alone: name the folder that holds them together with their config.json",
     ".pb": "a TensorFlow model, which no interface here runs",
     ".tflite": "a TensorFlow Lite model, which no interface here runs",
