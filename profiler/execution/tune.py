@@ -156,8 +156,9 @@ class FinalSchedule(RoundSchedule):
         visits = super().next_round()
         if visits is None:
             return None
-        places = dict.fromkeys(cell.place for (cell,) in visits)
-        order = later_round_order(self._open(), self.seed, self.number)  # who begins differs from round to round
+        places, order = dict.fromkeys(cell.place for (cell,) in visits), self._open()
+        if self.number > 1:  # the first round writes the variants in the recipe's order; then who begins differs
+            order = later_round_order(order, self.seed, self.number)
         return [tuple(cell for cell in order if cell.place == place) for place in places]
 
     def spent(self, cell: Cell) -> float:
