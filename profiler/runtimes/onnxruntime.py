@@ -32,7 +32,7 @@ LARGEST = 1 << 31  # bytes of an ONNX file; beyond it weights lie beside it
 def export(program: ExportedProgram, file: Path, options: Options) -> None:
     import torch
 
-    _drop_empty_squeezes(program)
+    drop_empty_squeezes(program)
     made: Any = torch.onnx.export(program, dynamo=True, verbose=False)
     if options.quantize is None:
         _save(made, file)
@@ -45,7 +45,7 @@ def export(program: ExportedProgram, file: Path, options: Options) -> None:
         quantize_dynamic(whole, file, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
 
 
-def _drop_empty_squeezes(program: ExportedProgram) -> None:
+def drop_empty_squeezes(program: ExportedProgram) -> None:
     """torch leaves a dimension that is not 1 as it is where it is to be squeezed, as SpeechBrain's convolutions ask it
     to; ONNX refuses the file."""
     import torch

@@ -55,6 +55,7 @@ def capture_outputs(model: Model, value: Any, parts: Mapping[str, torch.nn.Modul
     places = {id(module): number for number, module in enumerate(all_modules(model))}
     handles = []
     watched = {**model.components, **parts}
+    watched = {name: part for name, part in watched.items() if not isinstance(part, torch.jit.ScriptModule)}  # no hooks
     for name, part in watched.items():
         if next(part.parameters(), None) is not None or _is_converted(part):
             handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))

@@ -93,6 +93,8 @@ class Found:
 
 def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRequest) -> Found:
     """Export what the engine takes. Raises NotSupported, with the reason, where that is nothing."""
+    import torch
+
     name = str(variant.runtime)
     chosen = engine(name)
     options = Options(
@@ -102,6 +104,8 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
     )
     if model.own_export is not None and name in model.own_export.files:
         return _own_file(model, model.own_export, Runtime(name, chosen, options), speech, request)
+    if any(isinstance(module, torch.jit.ScriptModule) for module in all_modules(model)):
+        raise NotSupported("the model has parts in TorchScript, which torch.export does not take")
     if device_of(model) != "cpu":
         raise NotSupported(f"{ENGINES[name].title} is run on the CPU here; add --device cpu")
     examples = _examples(model, speech, request, chosen.DYNAMIC)
@@ -461,7 +465,7 @@ def _own_file(model: Model, own: OwnExport, runtime: Runtime, speech: Speech, re
     if not folder.is_dir():
         with cache.made_whole(folder) as made:
             shutil.copy(file, made / file.name)
-    model.module, model.run = own.module, own.run
+    model.module, model.run, model.beside = own.module, own.run, {}
     model.notes.append(f"{file.name} is a file of the model's own package: nothing was exported.")
     examples = _examples(model, speech, request, dynamic=True)
     manifest = Manifest(file=file.name, output="", leaves=[], export_s=0.0, export_peak_bytes=0)
@@ -479,7 +483,7 @@ def put_in_place(model: Model, found: Found) -> Conversion:
 
     before, all_layers, runtime = size_bytes(model), layers(model), found.runtime
     numbers = sum(parameter.numel() for parameter in unique_parameters(model).values())
-    inner = _only_inside(model, found)
+    inner = only_inside(model, found)
     weighted = [layer for layer in all_layers if id(layer) in inner]
     exported = {id(p): p.numel() for module in inner.values() for p in module.parameters(recurse=False)}
     for part in runtime.parts:
@@ -530,7 +534,7 @@ def put_in_place(model: Model, found: Found) -> Conversion:
     )
 
 
-def _only_inside(model: Model, found: Found) -> dict[int, Any]:
+def only_inside(model: Model, found: Found) -> dict[int, Any]:
     """By their ids, the modules of parts that nothing else calls: what a decoder takes of a network whose encoder is a
     part keeps its weights."""
     modules = all_modules(model)

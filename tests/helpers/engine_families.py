@@ -27,7 +27,7 @@ from profiler.errors import NotSupported
 from profiler.models import registry
 from profiler.models.load import load_model
 from profiler.models.model import Model, ModelRequest, model_request
-from profiler.processes import in_fork, trial
+from profiler.processes import TrialFailed, in_fork, trial
 from profiler.recipe.load import load_recipe
 from profiler.recipe.schema import Variant
 from profiler.runtimes import ENGINES, engine
@@ -147,7 +147,10 @@ def main(engines: list[str], families: list[str]) -> Iterator[dict[str, Any]]:
             for name in engines:
                 start, place = sum(os.times()[2:4]), Path(folder) / name
                 place.mkdir()
-                answer = in_fork(partial(tried, model, request, name, place), dict[str, Any])
+                try:
+                    answer = in_fork(partial(tried, model, request, name, place), dict[str, Any])
+                except TrialFailed as error:  # no engine and no exporter may end so
+                    answer = {"failed": str(error)}
                 found.append({"family": family, "engine": name, "cpu_s": sum(os.times()[2:4]) - start, **answer})
             return found
 
@@ -167,7 +170,7 @@ def outcome(answer: dict[str, Any]) -> str:
     """What the engine runs, or why it cannot."""
     if "parts" in answer:
         return ", ".join(f"`{part}`" for part in answer["parts"])
-    return str(answer["reason"])
+    return str(answer.get("reason") or f"FAILED: {answer['failed']}")
 
 
 def table(answers: Answers) -> str:
