@@ -47,6 +47,7 @@ from profiler.execution.fleet.node import THREAD_SETTINGS, describe
 from profiler.execution.record import hold
 from profiler.processes import stopping
 from profiler.report.fleet_progress import make_progress
+from profiler.results import LOGDIR
 from profiler.results.runs import check_logdir, now
 from profiler.shipped import recipe_path, shipped_recipes
 
@@ -238,7 +239,8 @@ def _drive(fleet: Fleet, folder: Path, engine: Engine, arguments: argparse.Names
         done = [shlex.quote(str(arguments.logdir / job.run)) for job in fleet.jobs if job.status == "done"]
         print(f"Side by side: python profile.py machines {' '.join(done)}")
     if interrupted:
-        more = f" --gallery {shlex.quote(str(arguments.gallery))}" if arguments.gallery else ""
+        given = {"gallery": arguments.gallery, "logdir": arguments.logdir if arguments.logdir != LOGDIR else None}
+        more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value)
         raise Interrupted(f"interrupted; go on with: python profile.py fleet --resume {fleet.id}{more}")
     if arguments.gallery:
         _write_gallery(fleet, arguments)

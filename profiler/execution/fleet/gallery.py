@@ -18,6 +18,7 @@ QUICK = {
     "profiling_dimensions.audio_mockup_secs": [5],
     "profiling_dimensions.batch_sizes": [BATCH],
     "profiling_dimensions.export_logs": False,
+    "measure.rounds": 6,  # the fewest that give a 95 % CI
     "measure.budget": 2,  # seconds; a run of one cell may take six times that
     "trace.breakdown": False,
 }
