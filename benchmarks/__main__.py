@@ -1,6 +1,6 @@
-"""All figures of benchmarks/README.md anew, on the commit that is checked out, in one command.
+"""All figures of benchmarks/README.md and docs/fleet.md anew, on the commit that is checked out, in one command.
 
-    .venv/bin/python -m benchmarks [NAME ...]     # all, or the named ones alone; about an hour and a quarter
+    .venv/bin/python -m benchmarks [NAME ...]     # all, or the named ones alone; about an hour and a half
 
 Each benchmark is run as its own command, one after the other, on a machine that should have nothing else to do. What it
 prints takes the place of the figures in its section, with date, commit and the time it took; all else stays.
@@ -18,14 +18,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "benchmarks" / "README.md"
+PAGES = (README, ROOT / "docs" / "fleet.md")
 # In the README each section names its command; between these two lines stands what it printed.
 PRINTED = re.compile(
     r"(    \.venv/bin/python -m benchmarks\.(\w+)[^\n]*\n.*?<!-- printed -->\n)(.*?)(<!-- end -->)", re.DOTALL
 )
 
 
-def names() -> list[str]:
-    return [match[2] for match in PRINTED.finditer(README.read_text(encoding="utf-8"))]
+def names(*pages: Path) -> list[str]:
+    """Benchmarks whose figures stand on these pages, or on any."""
+    return [match[2] for page in pages or PAGES for match in PRINTED.finditer(page.read_text(encoding="utf-8"))]
 
 
 def run(name: str) -> str:
@@ -34,9 +36,7 @@ def run(name: str) -> str:
     done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     took = time.monotonic() - start
     if done.returncode != 0:
-        raise SystemExit(
-            f"benchmarks.{name} ended with status {done.returncode}; the README keeps its earlier figures."
-        )
+        raise SystemExit(f"benchmarks.{name} ended with status {done.returncode}; the page keeps its earlier figures.")
     when = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {commit()}, {took / 60:.1f} min"
     return f"{done.stdout.strip()}\n\n{when}\n"
 
@@ -50,7 +50,7 @@ def commit() -> str:
 
 
 def replace(text: str, name: str, printed: str) -> str:
-    """The README with other figures in one section."""
+    """A page with other figures in one section."""
     return PRINTED.sub(lambda match: f"{match[1]}{printed}{match[4]}" if match[2] == name else match[0], text)
 
 
@@ -60,11 +60,12 @@ def main() -> None:
     chosen = parser.parse_args().names or names()
     unknown = [name for name in chosen if name not in names()]
     if unknown:
-        parser.error(f"no section of the README runs {', '.join(unknown)}; there are {', '.join(names())}")
+        parser.error(f"no section of a page runs {', '.join(unknown)}; there are {', '.join(names())}")
     for name in chosen:
         print(f"benchmarks.{name}", file=sys.stderr, flush=True)
         printed = run(name)
-        README.write_text(replace(README.read_text(encoding="utf-8"), name, printed), encoding="utf-8")
+        (page,) = (page for page in PAGES if name in names(page))
+        page.write_text(replace(page.read_text(encoding="utf-8"), name, printed), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -262,12 +262,15 @@ def worker_environment(threads: int, trust: bool = False, waiting_sleep: bool = 
         environment.setdefault(WAIT_POLICY, "passive")
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environment[name] = str(threads)
-    # The worker finds this very package, installed or not.
-    root = str(Path(__file__).resolve().parents[1])
-    given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    kept = [entry for entry in given if entry and (trust or Path(entry).is_absolute())]
-    environment["PYTHONPATH"] = os.pathsep.join([root, *kept])
+    environment["PYTHONPATH"] = search_path(environment.get("PYTHONPATH", ""), trust)
     return environment
+
+
+def search_path(given: str, trust: bool = False) -> str:
+    """PYTHONPATH of a process that finds this very package, installed or not."""
+    root = str(Path(__file__).resolve().parents[1])
+    kept = [entry for entry in given.split(os.pathsep) if entry and (trust or Path(entry).is_absolute())]
+    return os.pathsep.join([root, *kept])
 
 
 def recorded_settings(threads: int, waiting_sleep: bool = False) -> WorkerSettings:

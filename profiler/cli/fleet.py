@@ -3,40 +3,58 @@
   profile.py fleet wav2vec2 hubert --on ray --address head:6379
   profile.py fleet recipes/*.yaml --on slurm --partition cpu --time 120
   profile.py fleet wav2vec2 --on ray --each kind      once on every kind of machine
+  profile.py fleet --gallery gallery.md               all shipped recipes on one page
 
 A job is one recipe on one whole machine (a whole GPU with --device cuda). Each
 machine needs this project in the same version, and the recipes at the same
 path. Results are ordinary runs in the log folder while they are made. What is
-interrupted goes on with --resume FLEET (its id, a part of it, or latest).
+interrupted or failed goes on with --resume FLEET (its id, a part of it, or
+latest).
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import secrets
 import shlex
 import sys
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from profiler.cli.options import add_logdir
 from profiler.device import check_device_name
 from profiler.errors import Interrupted, UserError
-from profiler.execution.fleet.engine import KINDS, Engine, EngineOptions, make_engine
-from profiler.execution.fleet.job import FOLDER, Fleet, Job, Machine, find_fleet, read_fleet
+from profiler.execution.fleet.engine import KINDS, Engine, make_engine
+from profiler.execution.fleet.job import (
+    FOLDER,
+    GONE,
+    EngineOptions,
+    Fleet,
+    Job,
+    Machine,
+    find_fleet,
+    only_variants,
+    read_fleet,
+)
 from profiler.execution.fleet.node import THREAD_SETTINGS, describe
+from profiler.execution.record import hold
 from profiler.processes import stopping
 from profiler.report.fleet_progress import make_progress
+from profiler.results import LOGDIR
 from profiler.results.runs import check_logdir, now
-from profiler.shipped import recipe_path
+from profiler.shipped import recipe_path, shipped_recipes
 
 OF_RAY = ("address",)
 OF_SLURM = ("partition", "constraint", "time", "gres", "share")
+MOST_NAMED = 5  # machines in a note
+SETTLED = ("each", "split", "threads")  # when a fleet is started
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on", choices=KINDS, default="local", help="where to (default: local, one after the other)")
     parser.add_argument("--each", choices=["kind"], help="every recipe once on every kind of machine")
     parser.add_argument("--split", choices=["variants"], help="a job for each variant, instead of one for each recipe")
-    parser.add_argument("--resume", metavar="FLEET", help="take up an interrupted fleet: its id, a part of it, latest")
+    parser.add_argument(
+        "--resume", metavar="FLEET", help="take up what was interrupted or failed: a fleet's id, a part of it, latest"
+    )
+    parser.add_argument(
+        "--gallery",
+        metavar="FILE",
+        type=Path,
+        help="one cell of each model of the recipes (default: all that ship), and one table and one plot of them in a "
+        "Markdown page",
+    )
+    parser.add_argument("--rebuild", metavar="FLEET", help="with --gallery: from the runs of a fleet; nothing is run")
     parser.add_argument("--address", metavar="HOST:PORT", help="Ray: the cluster (default: the one of this machine)")
     for name, what in (("partition", "NAME"), ("constraint", "FEATURES"), ("gres", "GRES")):
         parser.add_argument(f"--{name}", metavar=what, help=f"SLURM: passed on as --{name}")
@@ -69,40 +97,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
+    if arguments.rebuild:
+        _write_gallery(read_fleet(find_fleet(arguments.rebuild, arguments.logdir)), arguments)
+        return 0
+    check_logdir(arguments.logdir)
     if arguments.resume:
         from profiler.execution.fleet.driver import take_up
 
         folder = find_fleet(arguments.resume, arguments.logdir)
+        lock = hold(folder, "fleet")
         fleet = read_fleet(folder)
         take_up(fleet)
+        fleet.options = _options(arguments, fleet.options)
     else:
         fleet = _new_fleet(arguments)
         folder = arguments.logdir.resolve() / FOLDER / fleet.id
-    check_logdir(arguments.logdir)
-    folder.mkdir(parents=True, exist_ok=True)
-    options = EngineOptions(
-        arguments.address,
-        arguments.partition,
-        arguments.constraint,
-        arguments.time,
-        not arguments.share,
-        arguments.gres,
-    )
-    engine = make_engine(fleet.engine, folder, fleet.device, options)
-    try:
-        return _drive(fleet, folder, engine, arguments)
-    finally:
-        engine.close()
+        folder.mkdir(parents=True)
+        lock = hold(folder, "fleet")
+    with closing(make_engine(fleet.engine, folder, fleet.device, fleet.options)) as engine:
+        status = _drive(fleet, folder, engine, arguments)
+    os.close(lock)
+    return status
+
+
+def _options(arguments: argparse.Namespace, earlier: EngineOptions) -> EngineOptions:
+    """Those of the command line; a fleet that is taken up keeps what is not said anew."""
+    given = {name: getattr(arguments, name) for name in (*OF_RAY, *OF_SLURM) if name != "share"}
+    given |= {"exclusive": False} if arguments.share else {}
+    return msgspec.structs.replace(earlier, **{name: value for name, value in given.items() if value is not None})
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    if arguments.resume and arguments.recipes:
-        raise UserError("--resume takes up the jobs of a fleet as they are: leave out recipes.")
-    if not arguments.resume and not [name for name in arguments.recipes if "=" not in name]:
+    for option in ("resume", "rebuild"):
+        settled = ["recipes"] if arguments.recipes else [f"--{name}" for name in SETTLED if getattr(arguments, name)]
+        if getattr(arguments, option) and settled:
+            raise UserError(f"--{option} takes up the jobs of a fleet as they are: leave out {settled[0]}.")
+    if arguments.rebuild and (arguments.resume or not arguments.gallery):
+        raise UserError("--rebuild FLEET writes a page without running anything: it goes with --gallery FILE alone.")
+    if arguments.gallery:
+        from profiler.report.gallery import check_page
+
+        check_page(arguments.gallery)
+        if arguments.split:
+            raise UserError("--gallery has a row for each model of a recipe: leave out --split.")
+    if not (arguments.resume or arguments.rebuild or arguments.gallery or _named(arguments)):
         raise UserError("fleet: which recipes? For example `python profile.py fleet wav2vec2 hubert`.")
     for engine, names in (("ray", OF_RAY), ("slurm", OF_SLURM)):
         given = [name for name in names if getattr(arguments, name)]
-        if given and arguments.on != engine and not arguments.resume:
+        if given and arguments.on != engine and not arguments.resume:  # that fleet knows what it is on
             raise UserError(f"--{given[0]} is for --on {engine}; this fleet is --on {arguments.on}.")
     check_device_name(arguments.device)
     if arguments.threads is not None and arguments.threads < 1:
@@ -112,20 +154,25 @@ def _check(arguments: argparse.Namespace) -> None:
 def _new_fleet(arguments: argparse.Namespace) -> Fleet:
     """Jobs of recipes that were checked as a whole: nothing is sent anywhere with a mistake in it."""
     from profiler.cli.options import overrides
+    from profiler.execution.fleet.gallery import quick_settings
+    from profiler.recipe.check import full_names
     from profiler.recipe.load import load_recipe
 
-    given = [word for word in arguments.recipes if re.match(r"[\w.]+=", word)]
+    given = [word for word in arguments.recipes if _is_override(word)]
     values = overrides(given)
     jobs: list[Job] = []
-    for name in (word for word in arguments.recipes if word not in given):
+    for name in _named(arguments) or shipped_recipes():
         path = recipe_path(name)
         loaded = load_recipe(path, values, arguments.trust)
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        variants = loaded.recipe.variants if arguments.split else []
-        alone = [each.model_dump(mode="json", exclude_defaults=True, exclude={"baseline"}) for each in variants]
-        parts = [(f"{loaded.name}-{one['name']}", [f"variants={json.dumps([one])}"]) for one in alone]
-        for identity, words in parts or [(loaded.name, [])]:
-            jobs.append(Job(identity, str(path.resolve()), sha256, words))
+        parts = [(loaded.name, list[str]())]
+        if arguments.gallery:
+            words = quick_settings(loaded, full_names(values, loaded.recipe.model_fields_set))
+            load_recipe(path, values | overrides(words), arguments.trust)
+            parts = [(loaded.name, words)]
+        elif arguments.split:
+            parts = [(f"{loaded.name}-{one.name}", [only_variants([one])]) for one in loaded.recipe.variants]
+        jobs += [Job(identity, str(path.resolve()), sha256, words) for identity, words in parts]
     return Fleet(
         id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
         engine=arguments.on,
@@ -135,8 +182,18 @@ def _new_fleet(arguments: argparse.Namespace) -> Fleet:
         threads=arguments.threads,
         trust=arguments.trust,
         doctor=not arguments.no_doctor,
+        options=_options(arguments, EngineOptions()),
         jobs=_named_apart(jobs),
     )
+
+
+def _is_override(word: str) -> bool:
+    return bool(re.match(r"[\w.]+=", word))
+
+
+def _named(arguments: argparse.Namespace) -> list[str]:
+    """The recipes among the words of the command line."""
+    return [word for word in arguments.recipes if not _is_override(word)]
 
 
 def _named_apart(jobs: list[Job]) -> list[Job]:
@@ -157,8 +214,9 @@ def _drive(fleet: Fleet, folder: Path, engine: Engine, arguments: argparse.Names
     from profiler.report.terminal import show
 
     machines = engine.machines(sorted({(job.recipe, job.sha256) for job in fleet.jobs if job.open}))
-    fleet.machines = {machine.name: machine for machine in machines}
     _refuse_none(machines)
+    gone = _begun_elsewhere(fleet, {machine.name for machine in machines})
+    fleet.machines = {machine.name: machine for machine in [*machines, *gone]}
     if arguments.each and not arguments.resume:
         fleet.jobs = _on_each_kind(fleet)
     fleet.write(folder)
@@ -181,8 +239,26 @@ def _drive(fleet: Fleet, folder: Path, engine: Engine, arguments: argparse.Names
         done = [shlex.quote(str(arguments.logdir / job.run)) for job in fleet.jobs if job.status == "done"]
         print(f"Side by side: python profile.py machines {' '.join(done)}")
     if interrupted:
-        raise Interrupted(f"interrupted; go on with: python profile.py fleet --resume {fleet.id}")
+        given = {"gallery": arguments.gallery, "logdir": arguments.logdir if arguments.logdir != LOGDIR else None}
+        more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value)
+        raise Interrupted(f"interrupted; go on with: python profile.py fleet --resume {fleet.id}{more}")
+    if arguments.gallery:
+        _write_gallery(fleet, arguments)
     return 1 if any(job.status != "done" for job in fleet.jobs) else 0
+
+
+def _write_gallery(fleet: Fleet, arguments: argparse.Namespace) -> None:
+    from profiler.report.gallery import write_page
+
+    for file in write_page(arguments.gallery, fleet, arguments.logdir):
+        print(f"Wrote {file}.", file=sys.stderr)
+
+
+def _begun_elsewhere(fleet: Fleet, there: set[str]) -> list[Machine]:
+    """Machines that are gone, or have another name now, on which a run was begun: it goes on where the machine is the
+    same."""
+    names = {job.machine for job in fleet.jobs if job.open and job.run} & fleet.machines.keys() - there
+    return [msgspec.structs.replace(fleet.machines[name], problem=GONE) for name in sorted(names)]
 
 
 def _refuse_none(machines: list[Machine]) -> None:
@@ -205,12 +281,12 @@ def _on_each_kind(fleet: Fleet) -> list[Job]:
 
 
 def _differences(machines: list[Machine]) -> list[str]:
-    """What is not the same on the machines as here, said before anything runs."""
+    """What is not the same on the machines as here, said before anything runs; what several have, once."""
     here = describe()
-    found = []
+    found: dict[str, list[str]] = {}
     for machine in machines:
         if machine.problem:
-            found.append(f"{machine.name} is left out: {machine.problem}")
+            found.setdefault(f"left out: {machine.problem}", []).append(machine.name)
             continue
         names = sorted({*here.versions, *machine.versions})
         differing = [
@@ -221,7 +297,13 @@ def _differences(machines: list[Machine]) -> list[str]:
         if machine.commit != here.commit:
             differing.append(f"the profiler's commit {machine.commit[:9]} ({here.commit[:9]} here)")
         if differing:
-            found.append(f"{machine.name} has other versions: {', '.join(differing)}")
+            found.setdefault(f"other versions: {', '.join(differing)}", []).append(machine.name)
         if machine.busy:
-            found.append(f"{machine.name} is busy: load {machine.load:.1f} of {machine.cores} cores")
-    return found
+            found.setdefault(f"busy: load {machine.load:.1f} of {machine.cores} cores", []).append(machine.name)
+    return [f"{_several(names)}: {what}" for what, names in found.items()]
+
+
+def _several(names: list[str]) -> str:
+    """'n1, n2, n3 and 97 more'."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -73,15 +73,16 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
     return found
 
 
-def hold(folder: Path) -> int:
-    """Keep others from taking up a run for as long as this process lives, or until the descriptor is closed."""
+def hold(folder: Path, what: str = "run") -> int:
+    """Keep others from taking up a run (or a fleet) for as long as this process lives, or until the descriptor is
+    closed."""
     place = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(place)
         raise UserError(
-            f"The run {folder.name} is still going on in another process; wait for its end, or interrupt it first."
+            f"The {what} {folder.name} is still going on in another process; wait for its end, or interrupt it first."
         ) from None
     except OSError:  # a file system without locks
         pass

@@ -42,7 +42,7 @@ def machine_table(fleet: Fleet) -> Table:
 
 def warnings(fleet: Fleet) -> list[str]:
     """What makes figures of the machines of a fleet hard to compare."""
-    found = [f"{each.name} is left out: it {each.problem}." for each in fleet.machines.values() if each.problem]
+    found = [f"{each.name} is left out: {each.problem}." for each in fleet.machines.values() if each.problem]
     used = [machine for machine in fleet.machines.values() if not machine.problem]
     found += [
         f"{each.name} was busy before the fleet began: load {each.load:.1f} of {each.cores} cores."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from profiler.execution.fleet.job import Job
 
 MOST_ROWS = 20  # jobs that are shown at once, those that run first
+AROUND = 4  # lines of the terminal that are not for jobs
+HEADS = ("job", "machine", "status", "cells", "what it waits for")
+JOB_SHARE, MACHINE_SHARE = 0.3, 0.2  # of the width, at most
+GAP = 2
 STYLES = {"running": "green", "failed": RED, "waiting": "dim"}
 ORDER = ("running", "failed", "waiting", "interrupted", "done")
 
@@ -61,12 +66,14 @@ class FleetTable(FleetLines):
 
     def __call__(self, driver: Driver) -> None:
         jobs = sorted(driver.fleet.jobs, key=lambda job: ORDER.index(job.status))
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for head in ("job", "machine", "status", "cells", "what it waits for"):
-            table.add_column(head, no_wrap=True, overflow="ellipsis")
-        for job in jobs[:MOST_ROWS]:
-            table.add_row(*_row(job), style=STYLES.get(job.status, ""))
-        more = [Text(f"and {len(jobs) - MOST_ROWS} more", "dim")] if len(jobs) > MOST_ROWS else []
+        most = max(1, min(MOST_ROWS, self.console.height - AROUND))
+        rows = [_row(job) for job in jobs[:most]]
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+        for head, width in zip(HEADS, _widths(rows, self.console.width), strict=True):
+            table.add_column(head, no_wrap=True, overflow="ellipsis", width=width)
+        for job, row in zip(jobs, rows, strict=False):
+            table.add_row(*row, style=STYLES.get(job.status, ""))
+        more = [Text(f"and {len(jobs) - most} more", "dim")] if len(jobs) > most else []
         done = sum(not job.open for job in jobs)
         left = self.left(driver)
         text = f"{done} of {len(jobs)} jobs, {clock_text(time.monotonic() - self.started)}"
@@ -84,6 +91,14 @@ class NoProgress(FleetLines):
 
 def _row(job: Job) -> tuple[str, ...]:
     return job.id, job.machine, job.status, str(job.cells or ""), job.reason
+
+
+def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Names as long as they are, up to a share of the terminal; the reason has what is left."""
+    columns = list(zip(HEADS, *rows, strict=True))
+    needs = [max(map(len, column)) for column in columns[:-1]]
+    needs[0], needs[1] = min(needs[0], int(JOB_SHARE * width)), min(needs[1], int(MACHINE_SHARE * width))
+    return [*needs, max(1, width - sum(needs) - GAP * len(HEADS))]
 
 
 def make_progress(quiet: bool) -> FleetLines:

@@ -104,7 +104,7 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise UserError(f"{path} is not a file that can be read.")
-        content = file.read(most + 1) if found.st_size <= most else b""
+        content = file.read(found.st_size + 1) if found.st_size <= most else b""
     if found.st_size > most or len(content) > most:
         raise UserError(f"{path} is refused: it is larger than {bytes_text(most)}, which no run writes.")
     return content

@@ -156,6 +156,9 @@ def end_process(pid: int) -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Slurm]:
+    folder = folder.resolve()
+    for above in (folder, *folder.parents[:3]):  # munged runs as a user of its own
+        above.chmod(above.stat().st_mode | 0o055)
     slurm = Slurm(folder)
     try:
         slurm.start()

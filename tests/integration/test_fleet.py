@@ -1,6 +1,7 @@
 """Fleets for real: on this machine, on a Ray cluster of two nodes, on a SLURM of two nodes; with kills in the middle.
 
-Both nodes are this machine, so jobs take turns, and a job whose node died goes on where it was.
+Both nodes are this machine, so jobs take turns, and a job whose node died goes on where it was. What is to be caught in
+the middle is a model that stands still after some calls, so that no test waits for rounds to pass.
 """
 
 from __future__ import annotations
@@ -9,26 +10,78 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from profiler.execution.fleet.job import FILE, Fleet, read_fleet
-from tests.helpers import program, slurm
+from profiler.execution.fleet.job import FILE, Fleet, Job, read_fleet
+from profiler.results.store import read_results
+from tests.helpers import program, ray_cluster, slurm
 
 TIMEOUT = 240.0
-# Calls of 50 ms and rounds enough to be caught in the middle.
-LONGER = "measure: {warmup: 1, min_calls: 1, max_calls: 1, budget: 1, rounds: 40}\ntrace: {breakdown: false}\n"
+# Many short rounds, so that after some calls each cell has a figure and some rounds are left.
+ROUNDS = "measure: {warmup: 1, min_calls: 1, max_calls: 1, budget: 1, rounds: 30, operations: false}\n"
+ROUNDS += "trace: {breakdown: false}\n"
 
 
-def recipe(folder: Path, name: str, more: str = program.QUICK, seconds: float = 0.002) -> Path:
-    folder = folder / name
-    folder.mkdir()
-    made = program.module_recipe(folder, "Sleeper", f"{{fixed: {seconds}}}", "[0.1, 0.2]", "[1]", more)
-    return made.rename(folder / f"{name}.yaml")
+class Running:
+    """A fleet of one recipe whose model stands still when it has made enough calls."""
+
+    def __init__(self, folder: Path, *options: str | Path, environment: dict[str, str] | None = None) -> None:
+        self.folder, self.logs = folder, folder / "logs"
+        self.environment = os.environ | (environment or {})
+        self.go_on(40)
+        recipe = program.module_recipe(folder, "Held", f"{{folder: {folder}}}", "[0.1, 0.2]", "[1]", ROUNDS)
+        self.options = ("--trust", "--no-doctor", "--logdir", self.logs)
+        self.driver = self._start(recipe.rename(folder / "one.yaml"), *options)
+
+    def _start(self, *words: str | Path) -> subprocess.Popen[str]:
+        self.driver = program.start("fleet", *words, *self.options, env=self.environment)
+        return self.driver
+
+    def resume(self) -> None:
+        self._start("--resume", "latest")
+
+    def go_on(self, calls: int) -> None:
+        """Until so many calls have been made in all."""
+        part = self.folder / "most.part"
+        part.write_text(str(calls))
+        part.rename(self.folder / "most")
+
+    def finish(self) -> tuple[str, Job]:
+        self.go_on(10**9)
+        _, stderr = self.driver.communicate(timeout=TIMEOUT)
+        assert self.driver.returncode == 0, stderr
+        return stderr, self.job
+
+    @property
+    def job(self) -> Job:
+        (job,) = fleet_in(self.logs).jobs
+        return job
+
+    def stands_still(self) -> tuple[Path, dict[str, int]]:
+        """When it does: its run, and how many rounds each cell has in the copy at home."""
+        calls, most = self.folder / "calls", int((self.folder / "most").read_text())
+        wait_for(lambda: calls.is_file() and calls.stat().st_size > most, "the model to stand still")
+        wait_for(lambda: len(self._rounds()) == 2 and bool(self.job.machine), "figures at home")
+        (run,) = self.logs.glob("one/*")
+        return run, self._rounds()
+
+    def _rounds(self) -> dict[str, int]:
+        return next((rounds_of(run) for run in self.logs.glob("one/*") if (run / "results.json").is_file()), {})
+
+
+def rounds_of(run: Path) -> dict[str, int]:
+    """cell -> how many rounds its results have."""
+    return {cell.place: len(cell.latency_s.rounds) for cell in read_results(run).cells if cell.latency_s}
+
+
+def has_all(run: Path, before: dict[str, int]) -> bool:
+    """Nothing that was measured is lost."""
+    after = rounds_of(run)
+    return all(after.get(place, 0) >= count for place, count in before.items())
 
 
 def fleet_in(logdir: Path) -> Fleet:
@@ -43,33 +96,28 @@ def wait_for(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def measured(logdir: Path) -> list[Path]:
-    """Runs that have a figure already."""
-    return [file.parent for file in logdir.glob("*/*/results.json") if b'"rtf"' in _all(file.parent)]
-
-
-def _all(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.glob("results.*"))
-
-
-def test_recipes_run_one_after_the_other_and_are_ordinary_runs(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    both = [recipe(tmp_path, "one"), recipe(tmp_path, "two")]
-    done = program.run("fleet", *both, "rounds=2", "--trust", "--no-doctor", "--logdir", logs, "--quiet")
+def test_each_variant_is_a_job_one_after_the_other_and_an_ordinary_run(tmp_path: Path) -> None:
+    more = f"{program.QUICK}variants:\n- {{name: a}}\n- {{name: b, threads: 1, baseline: a}}\n"
+    recipe, logs = program.module_recipe(tmp_path, "Nothing", batches="[1]", more=more), tmp_path / "logs"
+    options = ("--trust", "--no-doctor", "--logdir", logs, "--quiet")
+    done = program.run("fleet", recipe, "--split", "variants", "rounds=1", *options)
     assert done.returncode == 0, done.stderr
     assert "2 jobs on 1 machine: 2 done; 4 cells." in done.stdout
-    fleet = fleet_in(logs)
-    starts = [(job.attempts[0].started, job.attempts[0].ended) for job in fleet.jobs]
-    assert starts[0][1] <= starts[1][0], "never side by side"
-    for job in fleet.jobs:
+    jobs = fleet_in(logs).jobs
+    assert [job.id for job in jobs] == ["recipe-a", "recipe-b"]
+    assert jobs[0].attempts[0].ended <= jobs[1].attempts[0].started, "never side by side"
+    for job, variant in zip(jobs, "ab", strict=True):
         assert program.run("report", job.run.split("/")[1], "--logdir", logs).returncode == 0
         assert (logs / job.run / "report.html").is_file()
         assert not (logs / job.run / "results.journal").exists()
+        assert read_results(logs / job.run).variants == [variant]
 
 
 def test_mistakes_are_found_before_anything_is_sent(tmp_path: Path) -> None:
-    good, logs = recipe(tmp_path, "good"), tmp_path / "logs"
-    bad = recipe(tmp_path, "bad", "measure: {warmup: none}\n")
+    logs = tmp_path / "logs"
+    good = program.module_recipe(tmp_path, "Nothing")
+    (tmp_path / "worse").mkdir()
+    bad = program.module_recipe(tmp_path / "worse", "Nothing", more="measure: {warmup: none}\n")
     for arguments, expected in (
         ((good, bad), "warmup"),
         ((), "which recipes?"),
@@ -84,170 +132,90 @@ def test_mistakes_are_found_before_anything_is_sent(tmp_path: Path) -> None:
     assert not list(logs.glob("*/*/results.json"))
 
 
-def test_each_variant_can_be_a_job(tmp_path: Path) -> None:
-    more = f"{program.QUICK}variants:\n- {{name: a}}\n- {{name: b, threads: 1, baseline: a}}\n"
-    logs = tmp_path / "logs"
-    done = program.run(
-        "fleet", recipe(tmp_path, "one", more), "--split", "variants", "--trust", "--no-doctor", "--logdir", logs
-    )
-    assert done.returncode == 0, done.stderr
-    assert [job.id for job in fleet_in(logs).jobs] == ["one-a", "one-b"]
-    runs = [json.loads((logs / job.run / "results.json").read_text()) for job in fleet_in(logs).jobs]
-    assert [[model["variant"] for model in results["models"]] for results in runs] == [["a"], ["b"]]
+def test_a_driver_that_is_killed_or_interrupted_loses_nothing(tmp_path: Path) -> None:
+    found = Running(tmp_path)
+    run, before = found.stands_still()
+    second = program.run("fleet", "--resume", "latest", *found.options)
+    assert second.returncode == 2
+    assert "is still going on in another process" in second.stderr
+    found.driver.send_signal(signal.SIGKILL)
+    found.driver.communicate()
+    wait_for(lambda: not program.processes_mentioning(str(found.logs)), "the job to end with its driver")
+    assert has_all(run, before)
 
+    found.go_on(60)
+    found.resume()
+    same, before = found.stands_still()
+    assert same == run, "the same run went on"
+    found.driver.send_signal(signal.SIGINT)
+    _, stderr = found.driver.communicate(timeout=TIMEOUT)
+    assert found.driver.returncode == 130
+    assert f"fleet --resume {fleet_in(found.logs).id}" in stderr
+    assert json.loads((run / "results.json").read_text())["run"]["status"] == "interrupted"
+    assert not program.processes_mentioning(str(found.logs))
 
-def test_a_driver_that_is_killed_loses_nothing(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    driver = program.start("fleet", recipe(tmp_path, "one", LONGER, 0.05), "--trust", "--no-doctor", "--logdir", logs)
-    wait_for(lambda: bool(measured(logs)), "a first figure at home")
-    driver.send_signal(signal.SIGKILL)
-    driver.communicate()
-    wait_for(lambda: not program.processes_mentioning(str(logs)), "the job to end with its driver")
-    (run,) = measured(logs)
-    done = program.run("fleet", "--resume", "latest", "--trust", "--no-doctor", "--logdir", logs, "--quiet")
-    assert done.returncode == 0, done.stderr
-    assert [job.run for job in fleet_in(logs).jobs] == [f"one/{run.name}"], "the same run went on"
-
-
-def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    driver = program.start("fleet", recipe(tmp_path, "one", LONGER, 0.05), "--trust", "--no-doctor", "--logdir", logs)
-    wait_for(lambda: bool(measured(logs)), "a first figure at home")
-    driver.send_signal(signal.SIGINT)
-    _, stderr = driver.communicate(timeout=TIMEOUT)
-    assert driver.returncode == 130
-    fleet = fleet_in(logs)
-    assert f"fleet --resume {fleet.id}" in stderr
-    assert json.loads((logs / fleet.jobs[0].run / "results.json").read_text())["run"]["status"] == "interrupted"
-    assert not program.processes_mentioning(str(logs))
-
-
-# -- Ray
-
-
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
-print("address", cluster.address, flush=True)
-for line in sys.stdin:
-    node = next(node for node in nodes if node.node_id.startswith(line.strip()))
-    cluster.remove_node(node, allow_graceful=False)
-    print("removed", flush=True)
-"""
-
-
-class RayCluster:
-    def __init__(self, folder: Path) -> None:
-        script = folder / "cluster.py"
-        script.write_text(CLUSTER)
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-        )
-        self.address = self._line("address").split()[1]
-
-    def _line(self, begins: str) -> str:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            if line.startswith(begins):
-                return line
-        raise AssertionError("the cluster did not start")
-
-    def kill(self, node: str) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(f"{node}\n")
-        self.process.stdin.flush()
-        self._line("removed")
-
-    def stop(self) -> None:
-        self.process.communicate()
+    found.resume()
+    _, job = found.finish()
+    assert job.run == f"one/{run.name}"
+    assert has_all(run, before)
 
 
 @pytest.fixture(scope="module")
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
-    cluster = RayCluster(tmp_path_factory.mktemp("ray"))
-    yield cluster
-    cluster.stop()
+def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ray_cluster.RayCluster]:
+    with ray_cluster.running(tmp_path_factory.mktemp("ray")) as found:
+        yield found
 
 
-def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray_cluster: RayCluster) -> None:
-    logs = tmp_path / "logs"
-    made = recipe(tmp_path, "one", LONGER, 0.05)
-    options = ("--on", "ray", "--address", ray_cluster.address, "--trust", "--no-doctor", "--logdir", logs)
-    driver = program.start("fleet", made, *options)
-    wait_for(lambda: bool(measured(logs)), "a first figure at home")
-    wait_for(lambda: fleet_in(logs).jobs[0].machine != "", "the node's name")
-    (run,) = measured(logs)
-    before = _rounds(run)
-    lost = fleet_in(logs).jobs[0].machine
-    ray_cluster.kill(lost.rsplit("-", 1)[1])
-    _, stderr = driver.communicate(timeout=TIMEOUT)
-    assert driver.returncode == 0, stderr
-    (job,) = fleet_in(logs).jobs
+def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray: ray_cluster.RayCluster) -> None:
+    found = Running(tmp_path, "--on", "ray", "--address", ray.address)
+    run, before = found.stands_still()
+    lost = found.job.machine
+    ray.kill(lost.rsplit("-", 1)[1])
+    _, job = found.finish()
     assert job.run == f"one/{run.name}", "the run that was begun went on"
     assert len(job.attempts) == 2
     assert job.attempts[1].machine != lost
-    assert _rounds(run).keys() >= before.keys()
-    assert all(_rounds(run)[place] >= count for place, count in before.items()), "nothing that was measured is lost"
+    assert has_all(run, before)
     undone = job.attempts[1].undone
     assert undone.get("OMP_NUM_THREADS", "").startswith("1 instead of"), "Ray's setting was taken back, and said"
     settings = json.loads((run / "results.json").read_text())["environment"]
     assert settings["threads"] == len(os.sched_getaffinity(0))
 
 
-def _rounds(run: Path) -> dict[str, int]:
-    """cell -> how many rounds its results have."""
-    from profiler.results.store import read_results
-
-    return {cell.place: len(cell.latency_s.rounds) for cell in read_results(run).cells if cell.latency_s}
-
-
-# -- SLURM
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
     if not slurm.installed():
         pytest.skip(slurm.MISSING)
-    folder = tmp_path_factory.mktemp("slurm").resolve()
-    for above in (folder, *folder.parents[:3]):  # munged runs as a user of its own
-        above.chmod(above.stat().st_mode | 0o055)
-    with slurm.running(folder) as found:
+    with slurm.running(tmp_path_factory.mktemp("slurm")) as found:
         yield found
 
 
-def test_slurm_runs_a_fleet_and_its_time_limit_ends_a_job_in_order(tmp_path: Path, cluster: slurm.Slurm) -> None:
-    logs = tmp_path / "logs"
-    options = ("--on", "slurm", "--time", "30", "--trust", "--no-doctor", "--logdir", logs)
-    driver = program.start(
-        "fleet", recipe(tmp_path, "one", LONGER, 0.05), *options, env=os.environ | cluster.environment
-    )
-    wait_for(lambda: bool(measured(logs)), "a first figure at home")
-    (job,) = fleet_in(logs).jobs
-    cluster.ask("scancel", "--signal=USR2", job.handle.split()[0])  # what SLURM sends before the time limit
-    _, stderr = driver.communicate(timeout=TIMEOUT)
-    assert driver.returncode == 0, stderr
-    (job,) = fleet_in(logs).jobs
-    assert [attempt.end for attempt in job.attempts] == ["the time limit of its SLURM job, or a preemption", "done"]
-    assert len(list(logs.glob("one/*"))) == 1, "one run, taken up again"
+def test_slurm_says_why_a_job_cannot_be_placed(tmp_path: Path, cluster: slurm.Slurm) -> None:
+    recipe, environment = program.module_recipe(tmp_path, "Nothing"), os.environ | cluster.environment
+    options = ("--on", "slurm", "--constraint", "gpu", "--trust", "--logdir", tmp_path / "logs")
+    done = program.run("fleet", recipe, *options, env=environment)
+    assert done.returncode == 2
+    assert "No machine can run these recipes:\n  n1: sbatch refuses a job: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_slurm_loses_a_node_and_no_finished_cell(tmp_path: Path, cluster: slurm.Slurm) -> None:
-    logs = tmp_path / "logs"
-    options = ("--on", "slurm", "--time", "30", "--trust", "--no-doctor", "--logdir", logs)
-    driver = program.start(
-        "fleet", recipe(tmp_path, "one", LONGER, 0.05), *options, env=os.environ | cluster.environment
-    )
-    wait_for(lambda: bool(measured(logs)) and fleet_in(logs).jobs[0].machine != "", "a first figure at home")
-    (run,) = measured(logs)
-    before, lost = _rounds(run), fleet_in(logs).jobs[0].machine
+def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(tmp_path: Path, cluster: slurm.Slurm) -> None:
+    found = Running(tmp_path, "--on", "slurm", "--time", "30", environment=cluster.environment)
+    run, before = found.stands_still()
+    cluster.ask("scancel", "--signal=USR2", found.job.handle.split()[0])  # what SLURM sends before the time limit
+    wait_for(lambda: bool(found.job.attempts[0].end), "the end of the first attempt")
+    found.go_on(60)
+    wait_for(lambda: len(found.job.attempts) == 2, "the next attempt")
+    same, after = found.stands_still()
+    assert same == run, "one run, taken up again"
+    assert has_all(run, before)
+    lost = found.job.machine
     cluster.kill(lost)
-    _, stderr = driver.communicate(timeout=TIMEOUT)
-    assert driver.returncode == 0, stderr
-    (job,) = fleet_in(logs).jobs
-    assert [attempt.machine for attempt in job.attempts] == [lost, "n2" if lost == "n1" else "n1"]
-    assert job.run == f"one/{run.name}"
-    assert all(_rounds(run)[place] >= count for place, count in before.items()), "nothing that was measured is lost"
+    _, job = found.finish()
+    ends = [attempt.end for attempt in job.attempts]
+    assert ends[0] == "the time limit of its SLURM job, or a preemption"
+    assert "SLURM ended it, or lost its node" in ends[1]
+    assert ends[2] == "done"
+    assert [attempt.machine for attempt in job.attempts[1:]] == [lost, "n2" if lost == "n1" else "n1"]
+    assert list(found.logs.glob("one/*")) == [run]
+    assert has_all(run, after)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiler.errors import UserError
+from profiler.errors import StorageError, UserError
 from profiler.execution.fleet.engine import Engine, NotThere, Placed, State
-from profiler.execution.fleet.job import Attempt, Fleet, Job
-from profiler.execution.fleet.node import FIRST, Files, Seen, Spec
+from profiler.execution.fleet.job import GONE, Attempt, Fleet, Job
+from profiler.execution.fleet.node import FIRST, Files, Seen, Spec, is_portion
 from profiler.results.runs import now, summarise
 from profiler.results.store import read_results, replacing
 from profiler.results.untrusted import inside
@@ -27,9 +27,10 @@ from profiler.results.untrusted import inside
 POLL_SECONDS = 1.0
 MOST_ATTEMPTS = 3
 TAKEN = "the machines that it may run on are taken by other jobs of this fleet"
-GONE = "is gone"
 SEE_SECONDS = 15.0  # between two looks at which machines are there, while jobs wait
 NOBODY = "no machine that it may run on is there"
+MOST_NAMED = 3  # machines in a reason
+CANNOT = "cannot be resumed"  # what a run says on a machine that has changed since it began
 INTERRUPTED = 130  # exit status of a program that was stopped in order
 Watch = Callable[["Driver"], None]
 
@@ -40,6 +41,7 @@ class Live:
 
     job: Job
     placed: Placed
+    resumes: bool = False  # a run that was begun before
     seen: Seen = field(default_factory=dict)
     state: State = field(default_factory=lambda: State("waiting"))
 
@@ -67,7 +69,7 @@ class Driver:
     # -- the loop
 
     def run(self) -> None:
-        """Until no job is open. An interruption stops what runs in order, then is raised again."""
+        """Until no job is open. An interruption, or a full disk, stops what runs in order, then is raised again."""
         try:
             self._attach()
             while any(job.open for job in self.fleet.jobs):
@@ -75,7 +77,7 @@ class Driver:
                 self.watch(self)
                 if any(job.open for job in self.fleet.jobs):
                     self.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StorageError):
             self._stop()
             raise
         finally:
@@ -105,13 +107,13 @@ class Driver:
         for job in self.fleet.jobs:
             placed = self.engine.attach(job.handle) if job.open and job.handle else None
             if placed is not None:
-                self.live[job.id] = Live(job, placed)
+                self.live[job.id] = Live(job, placed, bool(job.run))
             elif job.status == "running":
                 self._again(job, "the driver ended")
 
     def _place(self) -> None:
         """Jobs in their order: none overtakes another that waits for the same machines."""
-        full: dict[tuple[str, ...], str] = {}
+        full: dict[tuple[str, str], str] = {}  # what a job may run on -> why it has to wait
         waiting = any(job.status == "waiting" and job.id not in self.live for job in self.fleet.jobs)
         if waiting and self.clock() - self.seen_machines >= SEE_SECONDS:
             self._see_machines()
@@ -119,22 +121,34 @@ class Driver:
             if job.status != "waiting" or job.id in self.live:
                 continue
             resume = job.run if job.run and self._goes_on(job) else ""
-            fitting = self._allowed(job, resume)
-            allowed = tuple(self._alone(fitting))
-            placed = full.get(allowed) or (
-                self.engine.place(job.id, self._spec(job, resume), self._earlier(resume), allowed)
-                if allowed
-                else TAKEN
-                if fitting
-                else NOBODY
-            )
+            where = (job.kind, self.fleet.machines[job.machine].boot if resume else "")
+            placed = full.get(where) or self._placed(job, resume)
             if isinstance(placed, str):
-                job.reason = full[allowed] = placed
+                job.reason = full[where] = placed
                 continue
             job.handle, job.reason = placed.handle, ""
             if not resume:
-                job.run, job.cells = "", 0
-            self.live[job.id] = Live(job, placed)
+                job.run, job.cells, job.measured = "", 0, 0
+            self.live[job.id] = Live(job, placed, bool(resume))
+
+    def _placed(self, job: Job, resume: str) -> Placed | str:
+        """The job on a machine, or why it has to wait."""
+        fitting = self._allowed(job, resume)
+        allowed = self._alone(fitting)
+        if not allowed:
+            return TAKEN if fitting else self._nobody(job)
+        return self.engine.place(job.id, self._spec(job, resume), self._earlier(resume), allowed)
+
+    def _nobody(self, job: Job) -> str:
+        """Why there is no machine for it."""
+        problems = Counter(
+            f"{name}: {machine.problem}"
+            for name, machine in self.fleet.machines.items()
+            if machine.problem and (not job.kind or machine.kind == job.kind)
+        )
+        named = "; ".join(list(problems)[:MOST_NAMED])
+        more = f"; and {len(problems) - MOST_NAMED} more" if len(problems) > MOST_NAMED else ""
+        return f"{NOBODY}: {named}{more}" if named else NOBODY
 
     def _spec(self, job: Job, resume: str) -> Spec:
         fleet = self.fleet
@@ -192,6 +206,7 @@ class Driver:
             return
         if state.machine and (job.status == "waiting" or job.machine != state.machine):
             job.attempts.append(Attempt(state.machine, now()))
+            job.tries += 1
             job.status, job.reason = "running", ""
         if job.attempts and state.look.undone:
             job.attempts[-1].undone = state.look.undone
@@ -212,10 +227,18 @@ class Driver:
         self._learn(job)
         if look.ended == INTERRUPTED and look.stopped:
             self._end(live, look.stopped)
+            measured = self._measured(job)
+            job.tries = 0 if measured > job.measured else job.tries  # a recipe may need many time limits
+            job.measured = measured
             self._again(job, look.stopped)
         elif look.ended == 0:
             job.status, job.reason = "done", ""
             self._end(live, "done")
+        elif live.resumes and look.ended == 2 and CANNOT in look.log:
+            why = f"{job.machine} has changed since the run {job.run} began, which stays as it is"
+            self._end(live, why)
+            job.run, job.cells, job.measured = "", 0, 0
+            self._again(job, why)
         else:
             lines = look.log.splitlines()
             why = next(
@@ -227,6 +250,16 @@ class Driver:
                 "some cells failed" if has_run else f"exit status {look.ended}: {why.removeprefix('profile.py: ')}"
             )
             self._end(live, job.reason)
+
+    def _measured(self, job: Job) -> int:
+        """How far its run is."""
+        try:
+            found = read_results(self.logdir / job.run)
+        except UserError:
+            return 0
+        rounds = sum(len(cell.latency_s.rounds) for cell in found.cells if cell.latency_s)
+        batches = sum(len(batch.latency_s) for data in found.datasets for batch in data.samples)
+        return rounds + batches + sum(len(load.steps) for load in found.serving)
 
     def _learn(self, job: Job) -> None:
         """What a run tells of its machine."""
@@ -250,7 +283,7 @@ class Driver:
     def _again(self, job: Job, why: str) -> None:
         """A job whose machine or driver went away waits for its next turn."""
         job.handle = ""
-        if len(job.attempts) >= MOST_ATTEMPTS:
+        if job.tries >= MOST_ATTEMPTS:
             job.status, job.reason = "failed", f"given up after {MOST_ATTEMPTS} attempts; the last one: {why}"
         else:
             job.status, job.reason = "waiting", f"to be taken up again: {why}"
@@ -265,22 +298,26 @@ class Driver:
                 machine.problem = ""
 
     def _collect(self, live: Live, results_only: bool) -> None:
-        """Bring home what is new of the run; names come from another machine and are checked."""
-        before = live.seen
-        files, live.seen = live.placed.changed(before, results_only)
-        for name in before.keys() - live.seen.keys():  # the journal of a run that is over
-            inside(self.logdir, name).unlink(missing_ok=True)
-        for name, content in files.items():
-            target = inside(self.logdir, name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target, to_disk=not results_only) as file:
-                file.write(content)
-        runs = {"/".join(Path(name).parts[:2]) for name in files}
-        if runs:
-            live.job.run = max(runs)
-        if live.job.run and files:
-            found = summarise(self.logdir / live.job.run)
-            live.job.cells = sum(found.cells.values())
+        """Bring home what is new of the run, a portion at a time; names come from another machine and are checked."""
+        more = True
+        while more:
+            before = live.seen
+            files, live.seen = live.placed.changed(before, results_only)
+            for name in before.keys() - live.seen.keys():  # the journal of a run that is over
+                inside(self.logdir, name).unlink(missing_ok=True)
+            for name, content in files.items():
+                target = inside(self.logdir, name)
+                try:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with replacing(target, to_disk=not results_only) as file:
+                        file.write(content)
+                except OSError as error:
+                    raise StorageError(f"Cannot write {target}: {error.strerror}.") from None
+            runs = {"/".join(Path(name).parts[:2]) for name in files}
+            if runs:
+                live.job.run = max(runs)
+                live.job.cells = sum(summarise(self.logdir / live.job.run).cells.values())
+            more = is_portion(files)
 
     # -- the end
 
@@ -304,7 +341,7 @@ class Driver:
                 live.state = live.placed.state()
                 if live.state.state in ("ended", "lost", "waiting"):
                     if live.state.state == "ended":
-                        with contextlib.suppress(NotThere):
+                        with contextlib.suppress(NotThere, StorageError):
                             self._collect(live, results_only=False)
                     self._end(live, "interrupted")
             if self.live:
@@ -315,9 +352,9 @@ class Driver:
 
 
 def take_up(fleet: Fleet) -> None:
-    """Jobs of an interrupted fleet wait again."""
+    """Jobs that were interrupted, or failed, wait again."""
     for job in fleet.jobs:
-        if job.status == "interrupted":
-            job.status = "waiting"
+        if job.status in ("interrupted", "failed"):
+            job.status, job.reason, job.tries = "waiting", "", 0
     if not any(job.open for job in fleet.jobs):
         raise UserError(f"The fleet {fleet.id} is finished: no job is left to resume.")

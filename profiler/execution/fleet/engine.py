@@ -12,22 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from profiler.errors import UserError
-from profiler.execution.fleet.job import Machine
+from profiler.execution.fleet.job import EngineOptions, Machine
 from profiler.execution.fleet.node import Files, Look, Seen, Spec
 
 KINDS = ("local", "ray", "slurm")
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """What the command line says about the engine."""
-
-    address: str | None = None  # of Ray
-    partition: str | None = None  # of SLURM, and what follows
-    constraint: str | None = None
-    time: int | None = None  # minutes
-    exclusive: bool = True
-    gres: str | None = None
 
 
 @dataclass

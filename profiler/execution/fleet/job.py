@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -11,8 +13,12 @@ from profiler.errors import UserError
 from profiler.results.store import write_atomically
 from profiler.results.untrusted import inside, read_bytes
 
+if TYPE_CHECKING:
+    from profiler.recipe.schema import Variant
+
 FILE = "fleet.json"
 FOLDER = "fleets"  # in the log folder
+GONE = "is gone"  # the problem of a machine
 BUSY = 0.5  # of the cores, before anything of ours runs there
 Status = Literal["waiting", "running", "done", "failed", "interrupted"]
 
@@ -34,6 +40,17 @@ class Machine(msgspec.Struct):
     @property
     def busy(self) -> bool:
         return bool(self.cores) and self.load > BUSY * self.cores
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """What the command line says about the engine."""
+
+    address: str | None = None  # of Ray
+    partition: str | None = None  # of SLURM, and what follows
+    constraint: str | None = None
+    time: int | None = None  # minutes
+    exclusive: bool = True
+    gres: str | None = None
 
 
 class Attempt(msgspec.Struct):
@@ -60,6 +77,8 @@ class Job(msgspec.Struct):
     cells: int = 0  # finished so far
     handle: str = ""  # by which the engine finds it again
     attempts: list[Attempt] = []
+    tries: int = 0  # attempts since the fleet was started or taken up again, or one that was stopped got further
+    measured: int = 0  # figures of rounds, batches and loads that its run had when it was last stopped
 
     @property
     def open(self) -> bool:
@@ -80,12 +99,19 @@ class Fleet(msgspec.Struct):
     device: str = "cpu"
     threads: int | None = None
     trust: bool = False
+    options: EngineOptions = msgspec.field(default_factory=EngineOptions)
     doctor: bool = True  # whether the noise floor is measured on machines that have none
     jobs: list[Job] = []
     machines: dict[str, Machine] = {}
 
     def write(self, folder: Path) -> None:
         write_atomically(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
+
+
+def only_variants(variants: Iterable[Variant]) -> str:
+    """The override that leaves a recipe these variants alone."""
+    found = [each.model_dump(mode="json", exclude_defaults=True, exclude={"baseline"}) for each in variants]
+    return f"variants={json.dumps(found)}"
 
 
 def read_fleet(folder: Path) -> Fleet:

@@ -18,7 +18,16 @@ from pathlib import Path
 import msgspec
 
 from profiler.conditions.floor import read_floor
-from profiler.environment import PROC, allowed_cpus, cpu_name, read_commit, read_environment, read_text, versions
+from profiler.environment import (
+    PROC,
+    allowed_cpus,
+    cpu_name,
+    read_commit,
+    read_environment,
+    read_text,
+    search_path,
+    versions,
+)
 from profiler.execution.fleet.job import Machine
 from profiler.processes import die_with_parent
 from profiler.results.types import FILE, JOURNAL
@@ -32,6 +41,8 @@ LOG = "node.log"  # what the program printed
 FIRST = (JOURNAL, FILE)
 Seen = dict[str, tuple[int, int]]  # file -> when it was changed and its size
 Files = dict[str, bytes]
+PORTION = 64 << 20  # bytes that are brought home at once, or one file that is larger
+NOT_YET = (0, 0)  # in Seen: a file that is there, for a later portion
 
 
 class Spec(msgspec.Struct):
@@ -66,7 +77,7 @@ class Program:
             (spool / name).write_bytes(content)
         environment, self.undone = clean_environment(os.environ, spec.environment)
         self.undone |= free_cpus()
-        self.environment = environment
+        self.environment = environment | {"PYTHONPATH": search_path(environment.get("PYTHONPATH", ""))}
         command = [spec.recipe, *spec.arguments, "--logdir", str(spool)]
         command += ["--resume", Path(spec.resume).name] if spec.resume else []
         self.commands = [command]
@@ -161,8 +172,10 @@ def last_lines(spool: Path, most: int = 4000) -> str:
 
 def changed(spool: Path, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
     """The files of the run that are new or differ since they were `seen`, and all that are there now; `results_only`:
-    while it goes on."""
-    files, now = {}, {}
+    while it goes on. What is more than a portion is for the next time: `is_portion`."""
+    files: Files = {}
+    now: Seen = {}
+    size = 0
     found = [file for file in spool.glob("*/*/**/*") if file.is_file() and not file.name.startswith(".")]
     for file in sorted(found, key=lambda file: FIRST.index(file.name) if file.name in FIRST else len(FIRST)):
         if results_only and file.name not in FIRST:
@@ -171,9 +184,19 @@ def changed(spool: Path, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
         with contextlib.suppress(FileNotFoundError):
             about = file.stat()
             now[name] = (about.st_mtime_ns, about.st_size)
-            if seen.get(name) != now[name]:
-                files[name] = file.read_bytes()
+            if seen.get(name) == now[name]:
+                continue
+            if size >= PORTION:
+                now[name] = seen.get(name, NOT_YET)
+                continue
+            files[name] = file.read_bytes()
+            size += len(files[name])
     return files, now
+
+
+def is_portion(files: Files) -> bool:
+    """Whether there may be more."""
+    return sum(map(len, files.values())) >= PORTION
 
 
 def describe(recipes: Collection[tuple[str, str]] = ()) -> Machine:

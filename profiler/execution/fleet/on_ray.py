@@ -7,19 +7,17 @@ and hands over its files. Ray lets an actor that finds no room wait for ever wit
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.execution.fleet.engine import EngineOptions, NotThere, Placed, State, require
-from profiler.execution.fleet.job import Machine
+from profiler.execution.fleet.engine import NotThere, Placed, State, require
+from profiler.execution.fleet.job import EngineOptions, Machine
 from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
+from profiler.temporary import TemporaryFolder
 
 ANSWER_SECONDS = 30.0  # for a node to describe itself: it imports the profiler
 CONNECT_SECONDS = 5.0
@@ -43,7 +41,8 @@ class OnNode:
     """The actor."""
 
     def __init__(self, spec: Spec, earlier: Files) -> None:
-        self.spool = Path(tempfile.mkdtemp(prefix="speech-profiler-fleet-"))
+        self.folder = TemporaryFolder()  # a killed actor leaves it to the next one
+        self.spool = self.folder.path
         self.program = Program(spec, self.spool, earlier)
 
     def look(self) -> Look:
@@ -58,7 +57,7 @@ class OnNode:
     def forget(self) -> None:
         self.program.stop()
         self.program.wait()
-        shutil.rmtree(self.spool, ignore_errors=True)
+        self.folder.remove()
 
 
 class RayEngine:

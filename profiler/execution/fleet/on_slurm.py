@@ -7,6 +7,8 @@ program then ends in order, and the driver submits the rest again.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import shutil
 import signal
@@ -18,8 +20,8 @@ from types import FrameType
 from typing import Any
 
 from profiler.errors import UserError
-from profiler.execution.fleet.engine import EngineOptions, Placed, State, require
-from profiler.execution.fleet.job import Machine
+from profiler.execution.fleet.engine import Placed, State, require
+from profiler.execution.fleet.job import EngineOptions, Machine
 from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
 
 ASK_SECONDS = 2.0  # between two questions to the scheduler
@@ -28,6 +30,7 @@ ANSWER_SECONDS = 300.0  # for a node to describe itself: the queue may be long
 GONE_SECONDS = 15.0  # a result may reach a shared file system later than the end of its job is known
 TIME_LIMIT = "the time limit of its SLURM job, or a preemption"
 MOST_QUEUED = 200  # jobs of a fleet in the queue at once
+SHARED = "the log folder must lie on a file system that all nodes see at the same path (--logdir)"
 
 
 def run_on_node(spec: Spec, spool: str, earlier: Files) -> Look:
@@ -72,30 +75,56 @@ class SlurmEngine:
         executor.update_parameters(timeout_min=minutes, nodes=1, tasks_per_node=1, **given)
         return executor
 
+    def _submit(self, executor: Any, *call: Any) -> Any:
+        """The job, or why sbatch refuses it: features, gres, limits."""
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # submitit prints it, too
+                return executor.submit(*call)
+        except self.submitit.core.utils.FailedJobError as error:
+            return f"sbatch refuses a job: {_last_line(error).removeprefix('sbatch: error: ')}"
+
     def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
         """Each node is asked by a short job of its own, beside whatever runs there."""
-        jobs = {}
-        for name, state in self.names.items():
-            if _works(state):
+        found = [Machine(name, problem=f"is {state}") for name, state in self.names.items() if not _works(state)]
+        jobs: dict[str, Any] = {}
+        try:
+            for name in self.names.keys() - {machine.name for machine in found}:
                 executor = self._executor(10, additional_parameters={"nodelist": name, "oversubscribe": True})
-                jobs[name] = executor.submit(describe_node, list(recipes))
-        deadline = time.monotonic() + ANSWER_SECONDS
-        found = [Machine(name, problem=f"is {state}") for name, state in self.names.items() if name not in jobs]
-        for name, job in jobs.items():
-            while not job.paths.result_pickle.exists() and time.monotonic() < deadline:
-                if name not in _nodes(self.options.partition):
-                    break
-                time.sleep(0.5)
-            try:
-                machine = job.result() if job.paths.result_pickle.exists() else None
-            except Exception as error:  # whatever the node's Python said
-                machine = Machine(name, problem=f"cannot run the profiler: {str(error).strip().splitlines()[-1]}")
-            if machine is None:
-                job.cancel()
-                machine = Machine(name, problem=f"gave no answer within {ANSWER_SECONDS:g} s")
-            machine.name = name
-            found.append(machine)
+                job = self._submit(executor, describe_node, list(recipes))
+                if isinstance(job, str):
+                    found.append(Machine(name, problem=job))
+                else:
+                    jobs[name] = job
+            deadline = time.monotonic() + ANSWER_SECONDS
+            for name, job in jobs.items():
+                machine = self._described(name, job, deadline)
+                machine.name = name
+                found.append(machine)
+        finally:  # whatever is left in the queue: of nodes that gave no answer, or after an interruption
+            left = [job.job_id for job in jobs.values() if not job.paths.result_pickle.exists()]
+            if left:
+                _ask("scancel", *left)
         return sorted(found, key=lambda machine: machine.name)
+
+    def _described(self, name: str, job: Any, deadline: float) -> Machine:
+        """What a node says of itself, or why it says nothing."""
+        answer, over_since = job.paths.result_pickle, 0.0
+        while not answer.exists():
+            if time.monotonic() > deadline:
+                why = _ask("squeue", "-h", "-j", job.job_id, "-o", "%r") or ""
+                return Machine(
+                    name, problem=f"gave no answer within {ANSWER_SECONDS:g} s ({why.strip() or 'no reason'})"
+                )
+            if not _ask("squeue", "-h", "-j", job.job_id, "-o", "%T"):
+                over_since = over_since or time.monotonic()
+                if time.monotonic() - over_since > GONE_SECONDS:
+                    return Machine(name, problem=f"left no answer in {self.folder.name}: {SHARED}")
+            time.sleep(0.5)
+        try:
+            machine: Machine = job.result()
+        except Exception as error:  # whatever the node's Python said
+            machine = Machine(name, problem=f"cannot run the profiler: {_last_line(error)}")
+        return machine
 
     def alive(self) -> set[str]:
         return {name for name, state in _nodes(self.options.partition).items() if _works(state)}
@@ -121,10 +150,9 @@ class SlurmEngine:
         if self.options.exclusive:
             more["exclusive"] = True
         spool = self.folder.parent / "spool" / f"{name}-{time.time_ns()}"
-        job = self._executor(self.options.time or 720, additional_parameters=parameters, **more).submit(
-            run_on_node, spec, str(spool), earlier
-        )
-        return self._take(job, spool)
+        executor = self._executor(self.options.time or 720, additional_parameters=parameters, **more)
+        job = self._submit(executor, run_on_node, spec, str(spool), earlier)
+        return job if isinstance(job, str) else self._take(job, spool)
 
     def attach(self, handle: str) -> Placed | None:
         identity, _, spool = handle.partition(" ")
@@ -193,7 +221,7 @@ class SlurmJob:
         try:
             return State("ended", machine=self.machine, look=self.job.result())
         except Exception as error:  # whatever the node's Python said
-            return State("lost", str(error).strip().splitlines()[-1], self.machine)
+            return State("lost", _last_line(error), self.machine)
 
     def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
         return changed(self.spool, seen, results_only)
@@ -209,6 +237,11 @@ class SlurmJob:
     def forget(self) -> None:
         self.forget_job()
         shutil.rmtree(self.spool, ignore_errors=True)
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
 
 
 WORKING = ("idle", "mixed", "allocated", "completing")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from profiler.errors import UserError
+from profiler.errors import StorageError, UserError
+from profiler.execution.fleet import driver as driving
+from profiler.execution.fleet import node
 from profiler.execution.fleet.driver import MOST_ATTEMPTS, Driver, take_up
 from profiler.execution.fleet.job import Fleet, find_fleet, read_fleet
-from profiler.execution.fleet.node import changed, clean_environment
+from profiler.execution.fleet.node import Files, Seen, changed, clean_environment
 from profiler.report.fleet import job_table, summary, warnings
-from tests.helpers.fleets import MemoryEngine, fleet_of, machine
+from tests.helpers.fleets import MemoryEngine, MemoryJob, fleet_of, machine, results
+from tests.helpers.synthetic import Made, make
 
 
 class Clock:
@@ -124,6 +128,25 @@ def test_the_end_of_a_time_limit_is_no_failure(tmp_path: Path) -> None:
     assert engine.placed[1].spec.resume == engine.placed[0].run
 
 
+def test_a_recipe_may_need_many_time_limits_but_each_has_to_bring_it_further(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    for number in range(2 * MOST_ATTEMPTS + 1):
+        driver.step()
+        job = engine.placed[-1]
+        further = min(number, MOST_ATTEMPTS) + 1
+        made = make(
+            Made(id="run", recipe="recipes/a.yaml", grid=tuple((float(cell + 1), 1) for cell in range(further)))
+        )
+        job.run = "a/run"
+        job.files["a/run/results.json"] = made.model_dump_json(by_alias=True).encode()
+        job.end(130, stopped="the time limit of its job")
+        driver.step()
+    assert len(engine.placed) == 2 * MOST_ATTEMPTS + 1
+    assert fleet.jobs[0].reason == "given up after 3 attempts; the last one: the time limit of its job"
+
+
 def test_a_program_that_fails_is_a_failed_job_with_its_message(tmp_path: Path) -> None:
     machines = [machine("n1")]
     engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
@@ -140,7 +163,43 @@ def test_what_no_machine_takes_fails_with_the_reason_instead_of_waiting_for_ever
     driver = driver_of(fleet, engine, tmp_path, patience=120.0)
     driver.run()
     assert fleet.jobs[0].status == "failed"
-    assert fleet.jobs[0].reason == "not placed within 2 min: no machine that it may run on is there"
+    assert fleet.jobs[0].reason == "not placed within 2 min: no machine that it may run on is there: n1: is gone"
+
+
+def test_what_failed_is_taken_up_again_too(tmp_path: Path) -> None:
+    """When what it lacked is there: a node, a model, memory."""
+    engine, fleet = MemoryEngine(), fleet_of("a", "b", machines=[machine("n1")])
+    fleet.jobs[1].status = "done"
+    driver_of(fleet, engine, tmp_path).run()
+    assert [job.status for job in fleet.jobs] == ["failed", "done"]
+    take_up(fleet)
+    fleet.machines = engine.there = {"n1": machine("n1")}
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].end()
+    driver.run()
+    assert [job.status for job in fleet.jobs] == ["done", "done"]
+    assert [job.name for job in engine.placed] == ["a"], "what is done stays done"
+
+
+def test_a_run_that_its_machine_cannot_go_on_with_starts_anew(tmp_path: Path) -> None:
+    """As when a node comes back with another system."""
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].finish(cells=2)
+    driver.step()
+    first = engine.placed[0].run
+    engine.placed[0].end(130, stopped="a preemption")
+    driver.step()
+    driver.step()
+    engine.placed[1].end(2, log=f"profile.py: The run {first} cannot be resumed; this differs:\n  os: 1 then, 2 now")
+    driver.step()
+    driver.step()
+    assert [job.spec.resume for job in engine.placed] == ["", first, ""]
+    assert "n1 has changed since the run" in job_table(fleet).markdown()
+    assert (tmp_path / first / "results.json").is_file()
 
 
 def test_a_driver_that_was_killed_finds_its_jobs_again(tmp_path: Path) -> None:
@@ -234,6 +293,39 @@ def test_files_are_read_journal_first_and_only_when_they_changed(tmp_path: Path)
     }
 
 
+def test_a_run_of_many_bytes_comes_home_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "PORTION", 1000)
+    there, here = tmp_path / "there", tmp_path / "here"
+    run = there / "a" / "run"
+    run.mkdir(parents=True)
+    (run / "results.json").write_bytes(results("a", 2))
+    for number in range(6):
+        (run / f"trace-{number}").write_bytes(bytes(600))
+    seen: Seen = {}
+    sizes = []
+    while files := (found := changed(there, seen, results_only=False))[0]:
+        sizes.append(sum(map(len, files.values())))
+        assert found[1].keys() >= seen.keys(), "what waits for its turn is not taken for deleted"
+        seen = found[1]
+    assert len(sizes) > 2
+    assert max(sizes) < 1000 + 600
+
+    class Spooled(MemoryJob):
+        def changed(self, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
+            return changed(there, seen, results_only)
+
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, here)
+    driver.step()
+    engine.placed[0].__class__ = Spooled
+    engine.placed[0].end()
+    driver.step()
+    assert {file.name: file.stat().st_size for file in (here / "a" / "run").iterdir()} == {
+        file.name: file.stat().st_size for file in run.iterdir()
+    }
+
+
 def test_a_busy_or_slow_machine_is_named() -> None:
     machines = [machine(f"n{number}") for number in range(3)]
     for each, speed in zip(machines, (100.0, 98.0, 60.0), strict=True):
@@ -243,3 +335,20 @@ def test_a_busy_or_slow_machine_is_named() -> None:
     assert "n0 was busy before the fleet began: load 1.9 of 2 cores." in found
     assert "n2 is slow: its reference workload gave 60.0 GFLOP/s, machines of its kind 98.0." in found
     assert "n1" not in found
+
+
+def test_a_full_disk_here_stops_the_jobs_in_order_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    engine.placed[0].finish(cells=1)
+
+    def full(*given: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(driving, "replacing", full)
+    with pytest.raises(StorageError, match=r"Cannot write .*results.json: No space left on device"):
+        driver.run()
+    assert engine.placed[0].stops == 1
+    assert fleet.jobs[0].status == "interrupted"

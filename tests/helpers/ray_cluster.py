@@ -1,0 +1,58 @@
+"""A real Ray cluster in this machine: a head without CPUs, and two nodes that can be killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
+print("address", cluster.address, flush=True)
+for line in sys.stdin:
+    node = next(node for node in nodes if node.node_id.startswith(line.strip()))
+    cluster.remove_node(node, allow_graceful=False)
+    print("removed", flush=True)
+"""
+
+
+class RayCluster:
+    def __init__(self, folder: Path) -> None:
+        script = folder / "cluster.py"
+        script.write_text(CLUSTER)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
+        self.address = self._line("address").split()[1]
+
+    def _line(self, begins: str) -> str:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.startswith(begins):
+                return line
+        raise AssertionError("the cluster did not start")
+
+    def kill(self, node: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(f"{node}\n")
+        self.process.stdin.flush()
+        self._line("removed")
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[RayCluster]:
+    cluster = RayCluster(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
