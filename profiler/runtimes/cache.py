@@ -2,7 +2,7 @@
 
 That is the architecture (classes, their settings and their source), the weights, the shapes, the options that the file
 depends on, and the versions of the libraries. What is cached is used again as it is; a folder is there whole or not at
-all.
+all. Weights of quantisation-aware training are kept in the same way (variants/qat.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib.metadata
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,16 @@ def fingerprint(module: torch.nn.Module) -> str:
     for file in sorted(filter(None, files)):
         with contextlib.suppress(OSError):
             found.update(Path(file).read_bytes())
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    values = dict((*module.named_parameters(), *module.named_buffers()))
+    found.update(f"{list(values)} {digest(values.values())}".encode())
+    return found.hexdigest()
+
+
+def digest(tensors: Iterable[torch.Tensor]) -> str:
+    """Of values, types and shapes, in this order."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         found.update(_bytes_of(tensor))
     return found.hexdigest()
 
