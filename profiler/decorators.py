@@ -65,10 +65,14 @@ class Options:
     quiet: bool = False  # no line on stderr at the end
 
     def check(self) -> None:
-        if self.seconds < 0:
-            raise UserError(f"seconds={self.seconds:g}: expected the seconds of audio in a row of the batch.")
-        if self.batch_size < 1:
-            raise UserError(f"batch_size={self.batch_size}: expected a whole number greater than 0.")
+        if not isinstance(self.seconds, int | float) or not self.seconds >= 0:
+            raise UserError(f"seconds={self.seconds!r}: expected the seconds of audio in a row of the batch.")
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise UserError(f"batch_size={self.batch_size!r}: expected a whole number greater than 0.")
+        if self.labels is not None and not isinstance(self.labels, Mapping):
+            raise UserError(
+                f"labels={self.labels!r}: expected names with patterns of modules, such as {{'enc': 'encoder'}}."
+            )
         if self.schedule is not None and not callable(self.schedule):
             raise UserError("schedule: expected what torch.profiler.schedule(wait=..., warmup=..., active=...) gives.")
 
@@ -105,6 +109,7 @@ def step() -> None:
 
 
 _entered: list[Profile] = []
+_entering = threading.Lock()
 _unfinished: list[Profile] = []  # blocks of one name are steps of one run
 
 
@@ -149,7 +154,9 @@ class Profile:
         self._name = _folder_name(name or "") or self._name
 
     def is_same(self, name: str, instruments: Instruments, options: Options) -> bool:
-        return (self._asked, self.instruments, self.options) == (name, instruments, options)
+        """Whether a block of these belongs here. One schedule cannot be told from another: the first one counts."""
+        same = replace(options, schedule=self.options.schedule)
+        return (self._asked, self.instruments, self.options) == (name, instruments, same)
 
     @property
     def is_open_here(self) -> bool:
@@ -160,8 +167,10 @@ class Profile:
 
     def __call__(self, decorated: Any) -> Any:
         """A function, a method, a generator of steps, a Brain or its class, profiled."""
-        if inspect.iscoroutinefunction(decorated) or inspect.isasyncgenfunction(decorated):
-            raise UserError(f"{decorated.__qualname__} is asynchronous: use `with profile(...)` around what it awaits.")
+        if inspect.isasyncgenfunction(decorated):
+            raise UserError(
+                f"{decorated.__qualname__} is an asynchronous generator: use `with profile(...)` around what is a step."
+            )
         if isinstance(decorated, staticmethod | classmethod):
             return type(decorated)(self(decorated.__func__))
         if _is_brain(decorated) or (isinstance(decorated, type) and hasattr(decorated, "fit_batch")):
@@ -171,7 +180,11 @@ class Profile:
         self._about(decorated)
         if self.switched_off:
             return decorated
-        make = self._of_generator if inspect.isgeneratorfunction(decorated) else self._of_function
+        make = self._of_function
+        if inspect.isgeneratorfunction(decorated):
+            make = self._of_generator
+        elif inspect.iscoroutinefunction(decorated):
+            make = self._of_coroutine
         profiled = functools.wraps(decorated)(make(decorated))
         profiled.profile = self  # type: ignore[attr-defined]
         return profiled
@@ -198,6 +211,18 @@ class Profile:
             brain = next((each for each in given if _is_brain(each)), None)
             with self, _batches_as_steps(brain, batches, self) if brain is not None else nullcontext():
                 return function(*arguments, **more)
+
+        return profiled
+
+    def _of_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """From the call to its result, with what other tasks do while it waits; of calls at the same time, one."""
+
+        async def profiled(*arguments: Any, **more: Any) -> Any:
+            if not self.enabled or self._depth:
+                return await function(*arguments, **more)
+            self._find_model((*arguments, *more.values()))
+            with self:
+                return await function(*arguments, **more)
 
         return profiled
 
@@ -241,16 +266,16 @@ class Profile:
     def __enter__(self) -> Self:
         if not self.enabled:
             return self
-        if self._depth:
-            self._depth += self._thread == threading.get_ident()
-            return self
-        recorder = self._begun()
-        self._depth, self._thread, self._stepped = 1, threading.get_ident(), False
-        _entered.append(self)
+        with _entering:  # of several threads one is profiled
+            if self._depth:
+                self._depth += self._thread == threading.get_ident()
+                return self
+            self._depth, self._thread, self._stepped = 1, threading.get_ident(), False
+            _entered.append(self)
         try:
-            recorder.begin()
+            self._begun().begin()
         except BaseException:
-            self._close(recorder, raised=True)
+            self._close(raised=True)
             raise
         return self
 
@@ -265,19 +290,21 @@ class Profile:
         recorder = self._recorder
         if error is None and not self._stepped:
             recorder.end()
-        self._close(recorder, raised=error is not None)
+        self._close(raised=error is not None)
         if self._stepped:
             self._finish(error)
         elif error is not None or recorder.steps.recorded is not self._written:
             self._write(error if not recorder.steps.seen else None)
 
-    def _close(self, recorder: Recorder, raised: bool) -> None:
+    def _close(self, raised: bool) -> None:
         """Nothing is left switched on, whatever happened."""
-        self._depth, self._thread = 0, None
         if self in _entered:
             _entered.remove(self)
-        if raised or self._stepped:
-            recorder.drop(raised)
+        try:
+            if self._recorder is not None and (raised or self._stepped):
+                self._recorder.drop(raised)
+        finally:
+            self._depth, self._thread = 0, None
 
     def step(self) -> None:
         """What was done since the last one, or since the loop began, is a step."""
@@ -295,7 +322,7 @@ class Profile:
     def _leave_out(self) -> None:
         """What was begun was no step, and no error."""
         if self._recorder is not None and self.is_open_here:
-            self._close(self._recorder, raised=False)
+            self._close(raised=False)
             self._recorder.drop()
 
     def steps(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -378,8 +405,8 @@ class Profile:
         if self._recorder is None or self._process != os.getpid():
             return
         if self.is_open_here:  # in the middle of a block
-            self._close(self._recorder, raised=False)
-            self._recorder.drop()
+            self._close(raised=False)
+        self._recorder.drop()  # between two recorded steps the instruments are on
         try:
             self._write(error, final=True)
             if not self.options.quiet:

@@ -12,6 +12,7 @@ warning, where the CI lies on both. Nothing but pytest is imported until a test 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import shutil
@@ -129,7 +130,9 @@ class SpeechProfile:
             from profiler.report.write import write_views
 
             write_views(run.results, run.folder)
-        self.made.append(Measured(run, self, name or Path(run.results.run.recipe).stem))
+        name = name or Path(run.results.run.recipe).stem
+        same = sum(made.name.partition("#")[0] == name for made in self.made)
+        self.made.append(Measured(run, self, f"{name}#{same + 1}" if same else name))  # each has a baseline of its own
         return self.made[-1]
 
     def _recipe(self, recipe: Path, overrides: Mapping[str, Any] | None, trust: bool, threads: int | None) -> LoadedRun:
@@ -151,9 +154,14 @@ class SpeechProfile:
         batch_size: int,
     ) -> LoadedRun:
         from profiler.decorators import Options, Profile
+        from profiler.errors import UserError
         from profiler.measure.latency import no_garbage_collection
         from profiler.steps.recorder import Instruments, nothing_recorded
 
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise UserError(
+                f"A call of {function.__name__} does nothing yet: profile a function that takes its items, or runs it."
+            )
         schedule = None if self.pages else nothing_recorded()  # a trace takes longer than what is tested here
         options = Options(seconds, batch_size, schedule, logdir=self.logdir, quiet=True)
         handle = Profile(None, Instruments(), options)
@@ -161,11 +169,13 @@ class SpeechProfile:
         profiled = handle(function)
         handle.rename(name)
         calls, until = 0, time.monotonic() + SECONDS
-        with no_garbage_collection():
-            while calls < WARM + LEAST_CALLS or (calls < WARM + CALLS and time.monotonic() < until):
-                profiled(*arguments)
-                calls += 1
-        run = handle.finish()
+        try:
+            with no_garbage_collection():
+                while calls < WARM + LEAST_CALLS or (calls < WARM + CALLS and time.monotonic() < until):
+                    profiled(*arguments)
+                    calls += 1
+        finally:
+            run = handle.finish()
         assert run is not None
         return run
 

@@ -35,6 +35,14 @@ class Utterance:
     row: int | None = None  # of the table that `audio` is, where the audio is kept in one
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingSpeech:
+    """What a variant is fine-tuned on, and the folder of the file cache where trained weights are kept."""
+
+    utterances: list[Utterance]
+    cache: Path
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why an entry cannot be used, and where it stands."""

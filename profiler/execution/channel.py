@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from profiler.dataset.items import Utterance
+from profiler.dataset.items import TrainingSpeech, Utterance
 from profiler.measure.afford import Allowance
 from profiler.measure.latency import RoundSize
 from profiler.models.model import ModelRequest
@@ -108,7 +108,7 @@ class Load(msgspec.Struct, tag="load", frozen=True, kw_only=True):
     traced: bool = False
     labels: Labels = {}
     training: Training | None = None
-    finetuning: list[Utterance] = []  # of a variant that is trained before it is measured
+    finetuning: TrainingSpeech | None = None  # of a variant that is trained before it is measured
     turns: bool = False
     engine: EngineRequest | None = None  # where the variant has another engine than torch
     sandbox: Places | None = None  # where the worker may write; None: anywhere

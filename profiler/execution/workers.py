@@ -24,6 +24,7 @@ from platformdirs import user_cache_path
 
 from profiler import sandbox
 from profiler.dataset.finetuning import finetuning_set
+from profiler.dataset.items import TrainingSpeech
 from profiler.device import Device
 from profiler.environment import available_memory, worker_environment
 from profiler.errors import ModelError, NotSupported, WorkerError
@@ -218,8 +219,13 @@ class WorkerHandle:
             self.audio.remove()
 
 
+def _cache(places: sandbox.Places | None = None) -> Path:
+    """Where files are kept that later variants and runs use again."""
+    return places.cache if places else user_cache_path("speech-profiler", appauthor=False)
+
+
 def _places(folder: Path, temporary: Path) -> sandbox.Places:
-    cache = user_cache_path("speech-profiler", appauthor=False) / "untrusted"
+    cache = _cache() / "untrusted"
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:  # no home, or one that cannot be written to
@@ -384,7 +390,7 @@ class Workers:
                 traced=recipe.profiling_dimensions.export_logs,
                 labels=recipe.trace.labels,
                 training=recipe.training if recipe.mode == "training" else None,
-                finetuning=finetuning_set(self.loaded, settings),
+                finetuning=self._finetuning(settings, worker.places),
                 turns=self.together,
                 engine=self._engine(variant, worker.places),
                 sandbox=worker.places,
@@ -419,6 +425,11 @@ class Workers:
         """Whether the variant's model is loaded and called by a file of the user's."""
         return is_adapter_file(self.loaded.by_variant[variant].pretrained_model.type)
 
+    def _finetuning(self, settings: Variant, places: sandbox.Places | None) -> TrainingSpeech | None:
+        if settings.qat is None:
+            return None
+        return TrainingSpeech(finetuning_set(self.loaded, settings), _cache(places) / "trained")
+
     def _engine(self, name: str, places: sandbox.Places | None) -> EngineRequest | None:
         """What is to be exported. Files of untrusted workers lie apart: a trusted one would run what is in them."""
         if self._settings(name).runtime == "torch":
@@ -433,7 +444,7 @@ class Workers:
             padding=grid.padding,
             batches=batches,
             padded=batches and (grid.padding > 0 or several),
-            cache=(places.cache if places else user_cache_path("speech-profiler", appauthor=False)) / "engines",
+            cache=_cache(places) / "engines",
         )
 
     def _python(self, variant: str) -> str:

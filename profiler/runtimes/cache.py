@@ -2,7 +2,8 @@
 
 That is the architecture (classes, their settings and their source), the weights, the shapes, the options that the file
 depends on, the versions of the libraries, and our own code that exports: its source, since who works on it has the same
-version all day. What is cached is used again as it is; a folder is there whole or not at all.
+version all day. What is cached is used again as it is; a folder is there whole or not at all. Weights of
+quantisation-aware training are kept in the same way (variants/qat.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import importlib.metadata
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,22 +43,35 @@ def fingerprint(module: torch.nn.Module) -> str:
     for file in sorted(filter(None, files)):
         with contextlib.suppress(OSError):
             found.update(Path(file).read_bytes())
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    values = dict((*module.named_parameters(), *module.named_buffers()))
+    found.update(f"{list(values)} {digest(values.values())}".encode())
+    return found.hexdigest()
+
+
+def digest(tensors: Iterable[torch.Tensor]) -> str:
+    """Of values, types and shapes, in this order."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         found.update(_bytes_of(tensor))
     return found.hexdigest()
 
 
-def key(runtime: str, *parts: Any, packages: Sequence[str], code: Sequence[Path] = ()) -> str:
-    """The name of the folder. `code`: files that decide what is written, beside those of this folder."""
+def code_of(engine: str) -> list[Path]:
+    """The files of this folder that decide what an engine's exports hold."""
+    return [HERE / f"{name}.py" for name in (*SHARED, engine)]
+
+
+def key(*parts: Any, packages: Sequence[str], code: Sequence[Path]) -> str:
+    """The name of the folder. `code`: files of ours that decide what is written."""
     versions = [f"python {sys.version_info[:2]}"]
     for package in (*LIBRARIES, *packages):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions.append(f"{package} {importlib.metadata.version(package)}")
     sources = hashlib.sha256()
-    for file in (*(HERE / f"{name}.py" for name in (*SHARED, runtime)), *code):
+    for file in code:
         sources.update(file.read_bytes())
-    return hashlib.sha256(repr((runtime, *parts, versions, sources.hexdigest())).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr((*parts, versions, sources.hexdigest())).encode()).hexdigest()[:32]
 
 
 @contextmanager

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch.nn
 
     from profiler.audio import Speech
-    from profiler.dataset.items import Utterance
+    from profiler.dataset.items import TrainingSpeech
     from profiler.models.model import Model
     from profiler.recipe.schema import Variant
     from profiler.runtimes.part import EngineRequest
@@ -41,7 +41,7 @@ def convert_loaded(
     variant: Variant,
     speech: Speech,
     engine: EngineRequest | None = None,
-    finetuning: list[Utterance] | None = None,
+    finetuning: TrainingSpeech | None = None,
 ) -> Conversion | None:
     """Convert in place; None where the variant leaves the model as it is. Raises NotSupported. `finetuning`: what a
     variant that is trained is trained on.
@@ -94,7 +94,7 @@ def convert(
     model: Model,
     variant: Variant,
     calibrate: Callable[[], Iterable[Any]],
-    finetuning: list[Utterance] | None = None,
+    finetuning: TrainingSpeech | None = None,
 ) -> Conversion:
     """Convert the model in place. `calibrate` gives prepared inputs made of sample speech, at least one.
 
@@ -105,7 +105,7 @@ def convert(
     total_parameters = sum(parameter.numel() for parameter in unique_parameters(model).values())
     before = size_bytes(model)
     inputs = list(calibrate()) if changes_model(variant) else []
-    steps = [step(model, inputs) for step in _steps(variant, finetuning or [])]
+    steps = [step(model, inputs) for step in _steps(variant, finetuning)]
     touched = [step for step in steps if step.layers is not None]
     count = len({id(layer) for step in touched for layer in step.layers or ()}) if touched else None
     parameters = max((step.parameters for step in touched), default=None)
@@ -126,7 +126,7 @@ def convert(
     )
 
 
-def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Model, list[Any]], Step]]:
+def _steps(variant: Variant, speech: TrainingSpeech | None) -> list[Callable[[Model, list[Any]], Step]]:
     """The changes that a variant asks for, in the order in which they can be made."""
     from profiler.variants import compiled, graphed, precision, qat, quantize
 
@@ -146,8 +146,8 @@ def _steps(variant: Variant, finetuning: list[Utterance]) -> list[Callable[[Mode
         steps.append(lambda model, inputs: quantize.static(model, inputs, variant.engine))
     elif variant.quantize == "weight_only":
         steps.append(quantize.weight_only)
-    elif (settings := variant.qat) is not None:
-        steps.append(lambda model, inputs: qat.qat(model, inputs, settings, finetuning, variant.threads))
+    elif (settings := variant.qat) is not None and speech is not None:
+        steps.append(lambda model, inputs: qat.qat(model, inputs, settings, speech, variant.threads))
     if variant.compile:
         steps.append(compiled.compile_parts)
     if variant.cuda_graph:

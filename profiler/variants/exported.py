@@ -293,7 +293,8 @@ class _Exporter:
             free = [_differing(each) for each in zip(*sizes, strict=True)]
             decides = runtime.engine.options(runtime.options)
             made_of = (weights, how, fixed, free, decides)
-            named = cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES, code=[Path(__file__)])
+            code = [*cache.code_of(runtime.name), Path(__file__)]
+            named = cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES, code=code)
             folder = self.request.cache / named
             manifest = read_manifest(folder)
             cached = manifest is not None
@@ -461,7 +462,7 @@ def _own_file(model: Model, own: OwnExport, runtime: Runtime, speech: Speech, re
     if runtime.options.quantize is not None:
         raise NotSupported(f"the file that its package brings for {ENGINES[runtime.name].title} is in float32")
     file = own.files[runtime.name]
-    folder = request.cache / cache.key(runtime.name, file.name, file.read_bytes(), packages=())
+    folder = request.cache / cache.key(runtime.name, file.name, file.read_bytes(), packages=(), code=())
     if not folder.is_dir():
         with cache.made_whole(folder) as made:
             shutil.copy(file, made / file.name)

@@ -31,7 +31,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from tests.helpers import program
+from tests.helpers import program, warm
 from tests.helpers.browser import errors_of, leaving, prefer, requests_of
 from tests.integration.test_tensorboard import free_port, wait_for
 
@@ -48,6 +48,17 @@ class Listening(Parts):
         frames = waveforms.unfold(-1, 400, 160) * torch.hann_window(400)
         return super().forward(torch.fft.rfft(frames).abs().log1p())
 '''
+OWN_LOOP = """
+import torch
+from torch.utils.data import DataLoader
+from profiler.decorators import profile
+
+model = torch.nn.Sequential(torch.nn.Linear(40, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+batches = DataLoader([torch.ones(100, 40)] * 36, batch_size=2)
+steps = profile("own-loop", model=model, labels={"front": "0", "output": "2"}, logdir="logs", quiet=True).steps(batches)
+for features in steps:
+    model(features).sum().backward()
+"""
 PATIENCE = 60  # seconds: the machine may be busy
 VARIANTS = (
     "variants: [{name: quick}, {name: slow, set: {pretrained_model.overrides.seconds: 0.02}}]\n"
@@ -57,7 +68,8 @@ VARIANTS = (
 
 @pytest.fixture(scope="module")
 def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real run of a model whose parts take known times, slower in one variant; and what can be wrong with runs."""
+    """Real runs, of a model whose parts take known times, slower in one variant, and of a loop of one's own; and what
+    can be wrong with runs."""
     folder = tmp_path_factory.mktemp("page")
     recipe = program.module_recipe(
         folder,
@@ -70,9 +82,12 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with (folder / "modules.py").open("a") as file:
         file.write(LISTENING)
+    (folder / "own_loop.py").write_text(OWN_LOOP)
+    looped = warm.run(["own_loop.py"], folder, timeout=100, kind="torch")
+    assert looped.returncode == 0, looped.stderr
     done = program.run(recipe, "--trust", "--logdir", folder / "logs", "--quiet")
     assert done.returncode == 0, done.stderr
-    run = program.run_folder(folder / "logs")
+    run = next(folder.glob("logs/recipe/*/results.json")).parent
     no_traces = shutil.ignore_patterns("*.gz")  # the other plugin starts a process for each folder with traces
     shutil.copytree(run, folder / "logs" / "copies" / ODD, ignore=no_traces)
     _spoil(shutil.copytree(run, folder / "logs" / "copies" / "spoiled", ignore=no_traces), run)
@@ -237,15 +252,21 @@ def run(logdir: Path) -> str:
     return str(next(logdir.glob("recipe/*/results.json")).parent.relative_to(logdir))
 
 
+@pytest.fixture(scope="module")
+def own_run(logdir: Path) -> str:
+    """That of a loop of one's own, under `profile`."""
+    return str(next(logdir.glob("own-loop/*/results.json")).parent.relative_to(logdir))
+
+
 CHOSEN = {"variant": "quick", "cell": "0.2s_x1"}
 
 
-def test_the_tab_lists_runs_and_shows_the_grids_of_one(page: Page, run: str, logdir: Path) -> None:
+def test_the_tab_lists_runs_and_shows_the_grids_of_one(page: Page, run: str, own_run: str, logdir: Path) -> None:
     page.browser.get(page.address)
     page.until(lambda: "SPEECH PROFILE" in page.browser.find_element(By.TAG_NAME, "body").text.upper())
     page.open(run=run)
     listed = {str(option.get_attribute("value")): option.text for option in Select(page.one("#run-Run")).options}
-    assert sorted(listed) == sorted([run, f"copies/{ODD}", "copies/spoiled", "copies/old", "torch"])
+    assert sorted(listed) == sorted([run, own_run, f"copies/{ODD}", "copies/spoiled", "copies/old", "torch"])
     dates = [re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d ", text) for text in listed.values()]
     assert all(dates), listed
     assert list(listed.values()) == sorted(listed.values(), key=lambda text: text[:16], reverse=True)
@@ -284,6 +305,19 @@ def test_a_click_opens_a_cell_and_its_tables_sort_and_filter(page: Page, run: st
     page.one(".filter input").clear()
     page.one(".filter input").send_keys("enc*")
     page.until(lambda: page.column(0) == ["encoder", "encoder.*"])
+
+
+def test_a_loop_of_ones_own_opens_like_any_run(page: Page, own_run: str) -> None:
+    """It says no length of audio, so there is no RTF; labels, operators and the trace are there."""
+    page.open(run=own_run)
+    page.click("[data-cell='0s_x1']")
+    page.until(lambda: {"front", "output", "backward", "data loader"} <= set(page.column(0)))
+    page.click("[data-tab='operator']")
+    page.until(lambda: "aten::addmm" in page.column(0))
+    page.click("[data-tab='trace']")
+    page.until(lambda: page.data(".timeline", "spans") > 5)
+    assert not page.all("[data-grid='rtf']")
+    assert errors_of(page.browser) == []
 
 
 def test_modules_are_a_tree_that_folds(page: Page, run: str) -> None:

@@ -52,7 +52,7 @@ def test_no_audio(speech_profile):
 """
     )
     first = run_pytest(tmp_path, "--speech-profile-report", "pages")
-    assert "1 passed" in first.stdout or "2 failed, 1 passed" in first.stdout, first.stdout + first.stderr
+    assert "2 failed, 1 passed" in first.stdout, first.stdout + first.stderr
     lines = [line for line in first.stdout.splitlines() if line.startswith("test_speed.py::")]
     assert [line.split()[0].split("::")[1] for line in lines] == ["test_fast", "test_slow", "test_no_audio"]
     assert "faster than 0.500: yes; " in lines[0]
@@ -62,9 +62,25 @@ def test_no_audio(speech_profile):
     assert len(list((tmp_path / "pages" / "work").glob("*/report.html"))) == 3
     (baseline,) = (tmp_path / ".speech-profile").glob("*/main/*.json")
     assert json.loads(baseline.read_text())["run"]["recipe"] == "work"
-    again = run_pytest(tmp_path, "test_speed.py::test_fast")
-    assert again.returncode == 0, again.stdout
+    (tmp_path / "test_more.py").write_text(
+        WORK
+        + """
+def test_twice(speech_profile):
+    for size in (20, 400):  # another amount of work is no change of the first
+        speech_profile(work, size, seconds=10).assert_not_slower("main")
+
+def items():
+    yield work()
+
+def test_items(speech_profile):
+    speech_profile(items)
+"""
+    )
+    again = run_pytest(tmp_path, "test_speed.py::test_fast", "test_more.py")
+    assert "1 failed, 2 passed" in again.stdout, again.stdout
     assert "against main, ratio" in again.stdout
+    assert "A call of items does nothing yet" in again.stdout
+    assert len(list((tmp_path / ".speech-profile").glob("*/main/*test_twice*.json"))) == 2
 
 
 def test_workers_of_xdist_profile_one_at_a_time_and_report(tmp_path: Path) -> None:

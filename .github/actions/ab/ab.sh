@@ -9,6 +9,10 @@
 # `ab`: 0, 3 where a cell is slower, 4 where one is unclear and STRICT is true, 1 where one failed, 2 for wrong input.
 set -uo pipefail
 
+if [ "${GITHUB_EVENT_NAME:-}" = pull_request_target ]; then
+  echo "pull_request_target runs the code of forks with this repository's secrets: use \`on: pull_request\`." >&2
+  exit 2
+fi
 : "${BASE:?say what to compare with: BASE=main}" "${RECIPE:?say which recipe: RECIPE=speed.yaml}"
 output="${OUTPUT:-speed.md}"
 words=("${RECIPE}" --rev "${BASE}" --trust --quiet --output "${output}")

@@ -98,7 +98,7 @@ def test_an_export_is_made_anew_when_the_code_that_makes_it_changes(
     own.write_text("first")
 
     def keys() -> list[str]:
-        return [cache.key(name, "weights", packages=(), code=[own]) for name in ("onnxruntime", "openvino")]
+        return [cache.key(name, packages=(), code=[*cache.code_of(name), own]) for name in ("onnxruntime", "openvino")]
 
     first = keys()
     assert first == keys()

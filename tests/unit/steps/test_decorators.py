@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -322,9 +325,55 @@ def test_labels_that_match_nothing_name_what_is_near(profiled: Callable[..., Any
 
 
 def test_what_cannot_be_profiled_says_so() -> None:
-    async def listen() -> None: ...
+    async def listen() -> AsyncIterator[int]:
+        yield 1
 
-    with pytest.raises(UserError, match="asynchronous"):
+    with pytest.raises(UserError, match="asynchronous generator"):
         profile(listen)
     with pytest.raises(UserError, match="expected a function"):
         profile(3)
+
+
+def test_an_asynchronous_function(profiled: Callable[..., Any]) -> None:
+    @profiled
+    async def listen(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    async def many() -> list[int]:
+        one_by_one = [await listen(number) for number in range(MANY)]
+        return one_by_one + await asyncio.gather(listen(1), listen(2))
+
+    assert asyncio.run(many()) == [*range(MANY), 1, 2]
+    assert listen.profile.finish().cells[0].latency_s.n == 11  # of the last two, which went on together, one
+
+
+def test_finishing_between_two_recorded_steps_switches_off_and_keeps_the_whole_ones(
+    profiled: Callable[..., Any],
+) -> None:
+    @profiled
+    def add() -> torch.Tensor:
+        return torch.ones(3) + 1
+
+    for _ in range(MANY - 2):
+        add()
+    assert torch.autograd._profiler_enabled()
+    cell = add.profile.finish().cells[0]
+    assert not torch.autograd._profiler_enabled()
+    assert cell.latency_s.n == 10
+    assert cell.trace
+
+
+def test_of_calls_in_several_threads_at_once_one_is_a_step(profiled: Callable[..., Any], tmp_path: Path) -> None:
+    all_inside = threading.Barrier(2, timeout=30)
+
+    @profiled
+    def meet(number: int) -> int:
+        all_inside.wait()
+        return number
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(MANY):
+            assert list(pool.map(meet, range(2))) == [0, 1]
+    assert meet.profile.finish().cells[0].latency_s.n == 10
+    assert len(list(tmp_path.glob("*/*/results.json"))) == 1

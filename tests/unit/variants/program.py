@@ -1,7 +1,7 @@
 """A stand-in for the worker: loads each model on one thread; for each of its variants forks, converts the model there,
 and forks again to run it on two threads, as a cell does. Prints a line of JSON for each variant.
 
-    python -m tests.unit.variants.program '[{"request": {...}, "variants": [{...}]}]'
+    python -m tests.unit.variants.program '[{"request": {...}, "variants": [{...}]}]' [FOLDER of trained weights]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from profiler.audio import Speech
+from profiler.dataset.items import TrainingSpeech
 from profiler.dataset.manifest import read_dataset
 from profiler.errors import NotSupported
 from profiler.models.load import load_model
@@ -49,12 +50,16 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def converted(jobs: list[dict[str, Any]], **environment: str) -> dict[str, dict[str, Answer]]:
+def converted(
+    jobs: list[dict[str, Any]], trained: Path | None = None, **environment: str
+) -> dict[str, dict[str, Answer]]:
     """Source -> variant -> {conversion, difference, ended, tasks} or {not_supported}."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        ran = warm.run(["-m", "tests.unit.variants.program", json.dumps(jobs)], ROOT, timeout=900, kind="models")
+        ran = warm.run(
+            ["-m", "tests.unit.variants.program", json.dumps(jobs), str(trained)], ROOT, timeout=900, kind="models"
+        )
     answers: dict[str, dict[str, Answer]] = {}
     for line in ran.stdout.splitlines():
         if line.startswith("{"):
@@ -88,7 +93,9 @@ def try_model(wanted: dict[str, Any], variants: list[dict[str, Any]]) -> None:
 def try_variant(model: Model, source: str, variant: Variant, value: Any, before: Path) -> None:
     answer: Answer = {"source": source, "variant": variant.name}
     try:
-        speech = read_dataset(Path(variant.qat.source)).utterances if variant.qat else []
+        speech = None
+        if variant.qat is not None:
+            speech = TrainingSpeech(read_dataset(Path(variant.qat.source)).utterances, Path(sys.argv[2]))
         answer["conversion"] = convert(model, variant, lambda: [value], speech).model_dump()
     except NotSupported as error:
         answer["not_supported"] = str(error)

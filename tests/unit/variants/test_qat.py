@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -20,23 +21,31 @@ TWO_STEPS = {"source": str(SPEECH), "steps": 2, "batch_size": 2}
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, dict[str, Answer]]:
-    trained = tiny.RECIPES / "models" / "lstm-commands"
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Answer]]:
+    def shipped(name: str, **more: Any) -> dict[str, Any]:
+        folder = str(tiny.RECIPES / "models" / f"{name.partition(',')[0]}-commands")
+        return {"source": name, "type": "EncoderDecoderASR", "folder": folder, **more}
+
     bare = {"source": "networks.Linears", "type": "Module", "base": str(Path(__file__).parent)}
-    variants = [
-        {"name": "dynamic", "quantize": "dynamic"},
-        {"name": "qat", "quantize": "qat", "qat": TWO_STEPS},
-    ]
+    dynamic, qat = {"name": "dynamic", "quantize": "dynamic"}, {"name": "qat", "quantize": "qat", "qat": TWO_STEPS}
     jobs = [
-        {"request": {"source": "lstm", "type": "EncoderDecoderASR", "folder": str(trained)}, "variants": variants},
-        {"request": bare, "variants": variants[1:]},
+        {
+            "request": shipped("lstm"),
+            "variants": [dynamic, qat, qat | {"name": "other", "qat": TWO_STEPS | {"seed": 1}}],
+        },
+        {"request": shipped("lstm, CTC alone", overrides={"ctc_weight": 1.0}), "variants": [qat]},
+        {"request": shipped("conformer"), "variants": [dynamic, qat]},
+        {"request": bare, "variants": [qat]},
     ]
-    return converted(jobs)
+    return converted(jobs, tmp_path_factory.mktemp("trained"))
 
 
-def test_the_same_layers_become_int8_as_without_training(answers: dict[str, dict[str, Answer]]) -> None:
-    plain, trained = (answers["lstm"][name]["conversion"] for name in ("dynamic", "qat"))
-    assert trained["layers_converted"] == plain["layers_converted"] == 9
+@pytest.mark.parametrize(("model", "layers"), [("lstm", 9), ("conformer", 33)])
+def test_the_same_layers_become_int8_as_without_training(
+    answers: dict[str, dict[str, Answer]], model: str, layers: int
+) -> None:
+    plain, trained = (answers[model][name]["conversion"] for name in ("dynamic", "qat"))
+    assert trained["layers_converted"] == plain["layers_converted"] == layers
     assert trained["bytes_after"]["total"] < trained["bytes_before"]["total"]
     assert "after quantisation-aware training" in trained["kind"]
 
@@ -47,13 +56,27 @@ def test_the_notes_say_what_it_was_trained_on_and_how_its_loss_went(answers: dic
     assert "loss " in notes
 
 
-def test_the_process_with_the_model_computes_nothing_itself(answers: dict[str, dict[str, Answer]]) -> None:
-    assert answers["lstm"]["qat"]["tasks"] == 1  # one thread: cells can be forked from it
-    assert answers["lstm"]["qat"]["ended"] == 0
+def test_searches_share_what_was_trained_and_other_options_do_not(answers: dict[str, dict[str, Answer]]) -> None:
+    first, search, other = (
+        answers[model][name]["conversion"]["notes"]
+        for model, name in (("lstm", "qat"), ("lstm, CTC alone", "qat"), ("lstm", "other"))
+    )
+    assert "from the file cache" not in " ".join(first + other)
+    assert "from the file cache" in " ".join(search)
+    assert [note for note in first if note.startswith("Fine-tuned")] == [
+        note for note in search if note.startswith("Fine-tuned")
+    ]  # the losses, and how long it took
 
 
-def test_the_output_is_that_of_other_weights(answers: dict[str, dict[str, Answer]]) -> None:
-    plain, trained = (answers["lstm"][name]["difference"] for name in ("dynamic", "qat"))
+@pytest.mark.parametrize("model", ["lstm", "conformer"])
+def test_the_process_with_the_model_computes_nothing_itself(answers: dict[str, dict[str, Answer]], model: str) -> None:
+    assert answers[model]["qat"]["tasks"] == 1  # one thread: cells can be forked from it
+    assert answers[model]["qat"]["ended"] == 0
+
+
+@pytest.mark.parametrize("model", ["lstm", "conformer"])
+def test_the_output_is_that_of_other_weights(answers: dict[str, dict[str, Answer]], model: str) -> None:
+    plain, trained = (answers[model][name]["difference"] for name in ("dynamic", "qat"))
     assert trained["max"] != plain["max"]
 
 
