@@ -1,5 +1,6 @@
 """All that differs between devices, in one place: synchronising, device time, device memory. Through torch.accelerator,
-which speaks for CUDA, ROCm (which torch calls cuda), XPU, MTIA and MPS alike.
+which speaks for CUDA, ROCm (which torch calls cuda), XPU, MTIA and MPS alike; through the kind's own module where
+torch.accelerator does not know it yet: graphs of CUDA and XPU, the cache of MPS.
 
 There is no GPU on the machines where this is tested, so it is kept small: each method is one or two documented torch
 calls, and tests run them against a stand-in that counts calls, time and bytes (tests/helpers/accelerator.py).
@@ -15,7 +16,11 @@ from typing import Any
 from profiler.errors import UserError
 from profiler.results.types import DeviceFacts
 
+# How float32 is computed, as torch calls it, and by what: tf32, or ieee (none: torch's default, which is ieee).
+CONVOLUTIONS, RECURRENT, PRODUCTS = "cudnn.conv.fp32", "cudnn.rnn.fp32", "matmul.fp32"
+TF32, IEEE = "tf32", "ieee"
 KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
+GRAPHS = {"cuda": "CUDAGraph", "xpu": "XPUGraph"}  # classes of torch.cuda and torch.xpu
 NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
 
 
@@ -92,6 +97,7 @@ class Device:
             name=getattr(found, "name", None),
             memory_bytes=getattr(found, "total_memory", None),
             uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
+            compute=f"{found.major}.{found.minor}" if self.kind == "cuda" and hasattr(found, "major") else None,
         )
 
     def synchronize(self) -> None:
@@ -135,14 +141,13 @@ class Device:
         """Whether torch can record what this kind of device is given, and replay it."""
         import torch
 
-        return self.kind == "cuda" or (self.kind == "xpu" and hasattr(torch.accelerator, "Graph"))
+        return hasattr(getattr(torch, self.kind, None), GRAPHS.get(self.kind, ""))
 
     def graph(self) -> Any:
-        """An empty recording: capture_begin, capture_end, replay. torch.accelerator has it since 2.12."""
+        """An empty recording: capture_begin, capture_end, replay. torch.accelerator.Graph has no CUDA behind it."""
         import torch
 
-        made = getattr(torch.accelerator, "Graph", None) or torch.cuda.CUDAGraph
-        return made()
+        return getattr(getattr(torch, self.kind), GRAPHS[self.kind])()
 
     def start_clean(self) -> None:
         """Before a cell: what an earlier one in this process left is given back, so that neither its peak nor what its
@@ -175,23 +180,30 @@ class Device:
         return int(free), int(total)
 
     def _of_torch(self, name: str) -> Any:
-        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before."""
+        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before. Those of MPS
+        fail in torch.accelerator up to 2.13."""
         import torch
 
-        return getattr(torch.accelerator, name, None) or getattr(getattr(torch, self.kind), name)
+        of_all = getattr(torch.accelerator, name, None) if self.kind != "mps" else None
+        return of_all or getattr(getattr(torch, self.kind), name)
 
     def flags(self) -> dict[str, str]:
         """Settings of torch that decide how fast and how exact the same model is on this device; none of a CPU."""
         import torch
 
-        if self.kind == "cpu":
+        if self.kind != "cuda":
             return {}
-        found: dict[str, Any] = {"float32_matmul_precision": torch.get_float32_matmul_precision()}
-        if self.kind == "cuda":
-            cudnn = torch.backends.cudnn
-            found |= {"cuda": torch.version.cuda or torch.version.hip, "cudnn": cudnn.version()}
-            found |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
-            found |= {"cudnn.allow_tf32": cudnn.allow_tf32}
+        cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+        library = "hip" if torch.version.hip else "cuda"
+        found: dict[str, Any] = {library: getattr(torch.version, library), "cudnn": cudnn.version()}
+        found |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
+        # Since 2.9 each has a setting of its own, and asking by the old names raises where a program used the new ones.
+        if hasattr(cudnn, "conv"):
+            found |= {CONVOLUTIONS: cudnn.conv.fp32_precision, RECURRENT: cudnn.rnn.fp32_precision}
+            found |= {PRODUCTS: matmul.fp32_precision}
+        else:
+            found |= dict.fromkeys((CONVOLUTIONS, RECURRENT), TF32 if cudnn.allow_tf32 else IEEE)
+            found |= {PRODUCTS: TF32 if matmul.allow_tf32 else IEEE}
         return {name: str(value) for name, value in found.items()}
 
     def activities(self) -> list[Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, Pair, unequal_keys
 from profiler.conditions.floor import record_floor
-from profiler.conditions.gpu import nvml
+from profiler.conditions.gpu import nvml, with_slowdown
+from profiler.conditions.gpu_settings import remarks_on_gpu, used_gpus
 from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
@@ -19,7 +20,7 @@ from profiler.recipe.schema import Recipe
 from profiler.results.metric import follow
 from profiler.results.runs import now
 from profiler.results.store import read_results
-from profiler.results.types import Environment, Results, Run
+from profiler.results.types import DeviceFacts, Environment, Gpu, Results, Run
 
 BUSY = 0.5  # of the cores
 
@@ -37,8 +38,9 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
             profiler_version=__version__,
             resolved=recipe.model_dump(mode="json"),
         ),
-        environment=read_environment().model_copy(
+        environment=(here := read_environment()).model_copy(
             update={
+                "gpu": with_slowdown(here.gpu),
                 "repository": read_repository(loaded.path.resolve().parent),
                 "threads": threads[recipe.variants[0].name],
                 "device": device,
@@ -50,17 +52,19 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
     )
 
 
-def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> list[str]:
-    """What will make figures unstable, as far as it shows already."""
+def warnings_at_start(
+    environment: Environment, device: str, recipe: Recipe, devices: Iterable[DeviceFacts | None] = ()
+) -> list[str]:
+    """What will make figures unstable, as far as it shows already. `devices`: those that the run is made on."""
     found = []
     load, cores = environment.load, environment.cores
     if load and cores and load[0] > BUSY * cores:
         found.append(messages.busy_at_start(load[0], cores, environment.threads))
     if environment.governor not in (None, "performance"):
         found.append(messages.governor(environment.governor))
-    others = sum(gpu.processes for gpu in environment.gpu)
-    if others and device.startswith("cuda"):
-        found.append(messages.gpu_shared(others))
+    if device.startswith("cuda"):
+        for gpu in used_gpus(environment, [facts.uuid for facts in devices if facts is not None]):
+            found += [messages.gpu_state(gpu.name or "GPU", remark.text) for remark in remarks_on_gpu(gpu)]
     if device.startswith("cuda") and isinstance(why := nvml(), str):
         found.append(messages.gpu_unwatched(why))
     if recipe.profiling_dimensions.example_audio is None:
@@ -86,6 +90,11 @@ def hold(folder: Path) -> int:
     return place
 
 
+def gpu_identities(gpus: list[Gpu]) -> list[str]:
+    """What does not change while a GPU works, as its clock does."""
+    return [", ".join(filter(None, (gpu.name, gpu.driver, gpu.memory, gpu.uuid))) for gpu in gpus]
+
+
 def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int]) -> Results:
     """The earlier results; raises UserError that names every difference."""
     earlier = read_results(folder)
@@ -95,6 +104,7 @@ def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int])
     pairs: list[Pair] = [
         *((f"recipe, {key}", then, new) for key, then, new in unequal_keys(*recipes)),
         *((name, getattr(earlier.environment, name), getattr(now, name)) for name in SAME_MACHINE),
+        ("gpu", *(gpu_identities(each.gpu) for each in (earlier.environment, now))),
         *((name, then_packages.get(name), now_packages.get(name)) for name in PACKAGES_THAT_MATTER),
         *((f"threads of {name}", follow(settings, name, "threads"), count) for name, count in threads.items()),
     ]

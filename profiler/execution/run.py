@@ -25,13 +25,14 @@ from msgspec import structs
 
 from profiler import messages
 from profiler.conditions import counters
-from profiler.conditions.gpu import gpu_between, read_gpu
+from profiler.conditions.gpu import clock_and_heat, gpu_between, read_gpu
+from profiler.conditions.gpu_settings import remarks_on_torch
 from profiler.dataset.finetuning import finetuning_set
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import CellState
-from profiler.execution.channel import CellJob, Loaded
+from profiler.execution.channel import BeginPass, CellJob, Event, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
 from profiler.execution.lanes import Lanes
@@ -43,6 +44,7 @@ from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
 from profiler.measure.reference import higher_peak, relate_to_peak
+from profiler.measure.verdict import from_gpu
 from profiler.plan import Cell, Plan, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
@@ -198,10 +200,13 @@ class Execution:
         except ModelError:
             self._leave_nothing()
             raise
-        for text in warnings_at_start(head.environment, self.options.device, self.recipe):
+        for text in warnings_at_start(head.environment, self.options.device, self.recipe, self.lanes.facts.values()):
             self._note(text)
         if self.lanes.several:
             self._note(messages.several_devices(list(self.lanes.facts)))
+            if self.recipe.dataset is not None or self.serving is not None:
+                what = "Serving" if self.serving is not None else "The data set"
+                self._note(messages.on_one_device(what, self.workers.device.name))
         for cell, reason in self.plan.skipped.items():
             self.states[cell].skip = reason
         for state in self.states.values():
@@ -277,7 +282,14 @@ class Execution:
         gpu_before, before = read_gpu(gpu), counters.read_counters(pids)
         limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
         # Of several devices at work there is no one call that could be shown.
-        on_event = Display().event if self.lanes.several else self.display.event
+        show = Display().event if self.lanes.several else self.display.event
+        after_calls: dict[str, int | None] = {}
+
+        def on_event(event: Event) -> None:
+            if gpu is not None and isinstance(event, BeginPass) and event.name != "time" and not after_calls:
+                after_calls.update(clock_and_heat(gpu))
+            show(event)
+
         with self.lanes.measuring():
             together = len(states) > 1
             outcomes = lane.take_turns(jobs, limit, on_event) if together else [lane.run(jobs, limit, on_event)]
@@ -285,7 +297,7 @@ class Execution:
         used = sum(worker.job_cpu_seconds for worker in workers) if lane.can_fork else 0.0
         after = counters.read_counters(pids, used)
         condition = counters.between(before, after)
-        condition.gpu = gpu_between(gpu, gpu_before, pids)
+        condition.gpu = gpu_between(gpu, gpu_before, pids, after_calls)
         for state, (results, failure) in zip(states, outcomes, strict=True):
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)
@@ -333,6 +345,9 @@ class Execution:
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
         head.environment.at_end = read_state()
+        stable = [from_gpu(state.conditions) for cell, state in self.states.items() if cell not in unstable]
+        for kind, (count, value) in messages.worst(stable).items():
+            self._note(messages.stable_on_gpu(count, kind, value))
         head.run.stopped_by = self.schedule.stopped_by
         if measured and self.schedule.stopped_by is not None:
             by, rounds = self.schedule.stopped_by, head.run.rounds
@@ -369,12 +384,23 @@ class Execution:
             models.sort(key=lambda each: order.index(each.variant))
             for note in model.notes:
                 self._note(note)
+            self._judge_flags(model)
         elif known.weights != model.weights:
             raise ModelError(
                 f"The earlier cells of this run were measured with {known.weights} weights, "
                 f"but now there are {model.weights} ones. Start a new run."
             )
         self.display.model(model)
+
+    def _judge_flags(self, model: ModelResult) -> None:
+        """Of torch on the device, as the worker that loaded the model has them."""
+        if model.device is None:
+            return
+        precision = next(each.precision for each in self.recipe.variants if each.name == model.variant)
+        name, float32 = model.device.name or model.device.place, precision in (None, "float32")
+        new_shapes = self.recipe.dataset is not None
+        for remark in remarks_on_torch(model.flags, model.device.compute, os.environ, float32, new_shapes):
+            self._note(messages.gpu_state(name, remark.text))
 
     def _put(self, state: CellState) -> CellResult:
         result = self._result(state)
