@@ -142,7 +142,7 @@ def environment(places: Places) -> dict[str, str]:
     """What libraries are told so that they write in those folders."""
     folders = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "NUMBA_CACHE_DIR": "numba", "MPLCONFIGDIR": "matplotlib"}
     folders |= {"TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}  # kernels made on a GPU
-    folders |= {"MIOPEN_USER_DB_PATH": "miopen", "MIOPEN_CUSTOM_CACHE_DIR": "miopen"}
+    folders |= {"MIOPEN_USER_DB_PATH": "", "MIOPEN_CUSTOM_CACHE_DIR": ""}  # which must be there
     return {name: str(places.cache / folder) for name, folder in folders.items()} | {"TMPDIR": str(places.temporary)}
 
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, Pair, unequal_keys
 from profiler.conditions.floor import record_floor
 from profiler.conditions.gpu import nvml, with_slowdown
-from profiler.conditions.gpu_settings import remarks_on_gpu, used_gpus
+from profiler.conditions.gpu_settings import remarks_on_gpu, remarks_on_torch, used_gpus
 from profiler.environment import read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
+from profiler.measure.verdict import from_gpu
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
 from profiler.results.metric import follow
 from profiler.results.runs import now
 from profiler.results.store import read_results
-from profiler.results.types import DeviceFacts, Environment, Gpu, Results, Run
+from profiler.results.types import Condition, DeviceFacts, Environment, Gpu, ModelResult, Results, Run
 
 BUSY = 0.5  # of the cores
 
@@ -73,6 +74,22 @@ def warnings_at_start(
     if protection is not None and not protection.in_force and protection.reason != sandbox.TRUST:
         found.append(messages.NO_SANDBOX.format(protection.reason))
     return found
+
+
+def warnings_on_settings(model: ModelResult, recipe: Recipe, environment: Mapping[str, str]) -> list[str]:
+    """What torch is set to on the device, by the flags that the worker which loaded the model has."""
+    if model.device is None:
+        return []
+    precision = next(each.precision for each in recipe.variants if each.name == model.variant)
+    float32, new_shapes = precision in (None, "float32"), recipe.dataset is not None
+    remarks = remarks_on_torch(model.flags, model.device.compute, environment, float32, new_shapes)
+    return [messages.gpu_state(model.device.name or model.device.place, remark.text) for remark in remarks]
+
+
+def warnings_at_end(stable: Iterable[Sequence[Condition]]) -> list[str]:
+    """What a GPU went through in the rounds of cells whose figures are stable: unstable ones have it as a reason."""
+    found = messages.worst([from_gpu(conditions) for conditions in stable])
+    return [messages.stable_on_gpu(count, kind, value) for kind, (count, value) in found.items()]
 
 
 def hold(folder: Path) -> int:

@@ -26,7 +26,6 @@ from msgspec import structs
 from profiler import messages
 from profiler.conditions import counters
 from profiler.conditions.gpu import clock_and_heat, gpu_between, read_gpu
-from profiler.conditions.gpu_settings import remarks_on_torch
 from profiler.dataset.finetuning import finetuning_set
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
@@ -37,14 +36,20 @@ from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
 from profiler.execution.lanes import Lanes
 from profiler.execution.predict import Forecast, round_size
-from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
+from profiler.execution.record import (
+    check_resumable,
+    hold,
+    new_results,
+    warnings_at_end,
+    warnings_at_start,
+    warnings_on_settings,
+)
 from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.execution.serving import ServingPasses
 from profiler.execution.workers import Workers
 from profiler.measure.energy import GivenPower, energy_from_watts, given_power
 from profiler.measure.latency import RoundSize
 from profiler.measure.reference import higher_peak, relate_to_peak
-from profiler.measure.verdict import from_gpu
 from profiler.plan import Cell, Plan, make_plan
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Measure, Recipe
@@ -345,9 +350,9 @@ class Execution:
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
         head.environment.at_end = read_state()
-        stable = [from_gpu(state.conditions) for cell, state in self.states.items() if cell not in unstable]
-        for kind, (count, value) in messages.worst(stable).items():
-            self._note(messages.stable_on_gpu(count, kind, value))
+        stable = [state.conditions for cell, state in self.states.items() if cell not in unstable]
+        for text in warnings_at_end(stable):
+            self._note(text)
         head.run.stopped_by = self.schedule.stopped_by
         if measured and self.schedule.stopped_by is not None:
             by, rounds = self.schedule.stopped_by, head.run.rounds
@@ -384,23 +389,14 @@ class Execution:
             models.sort(key=lambda each: order.index(each.variant))
             for note in model.notes:
                 self._note(note)
-            self._judge_flags(model)
+            for note in warnings_on_settings(model, self.recipe, os.environ):
+                self._note(note)
         elif known.weights != model.weights:
             raise ModelError(
                 f"The earlier cells of this run were measured with {known.weights} weights, "
                 f"but now there are {model.weights} ones. Start a new run."
             )
         self.display.model(model)
-
-    def _judge_flags(self, model: ModelResult) -> None:
-        """Of torch on the device, as the worker that loaded the model has them."""
-        if model.device is None:
-            return
-        precision = next(each.precision for each in self.recipe.variants if each.name == model.variant)
-        name, float32 = model.device.name or model.device.place, precision in (None, "float32")
-        new_shapes = self.recipe.dataset is not None
-        for remark in remarks_on_torch(model.flags, model.device.compute, os.environ, float32, new_shapes):
-            self._note(messages.gpu_state(name, remark.text))
 
     def _put(self, state: CellState) -> CellResult:
         result = self._result(state)

@@ -10,9 +10,18 @@ import pytest
 from profiler.conditions.differences import find_differences
 from profiler.conditions.gpu_settings import remarks_on_torch, used_gpus
 from profiler.device import CONVOLUTIONS, PRODUCTS, RECURRENT
-from profiler.execution.record import gpu_identities, warnings_at_start
+from profiler.execution.record import gpu_identities, warnings_at_end, warnings_at_start, warnings_on_settings
 from profiler.recipe.schema import Recipe
-from profiler.results.types import Condition, DeviceFacts, Environment, Gpu, GpuCondition, Results, WorkerSettings
+from profiler.results.types import (
+    Condition,
+    DeviceFacts,
+    Environment,
+    Gpu,
+    GpuCondition,
+    ModelResult,
+    Results,
+    WorkerSettings,
+)
 from tests.helpers.synthetic import Made, make
 
 FIRST = Gpu(name="A100", driver="550.1", memory="80 GiB", uuid="GPU-a", clock="210 MHz", temperature="31")
@@ -63,6 +72,23 @@ def test_settings_of_torch_are_judged(
     assert len(remarks) == (said is not None)
     if said:
         assert re.search(said, remarks[0].found)
+
+
+def test_a_run_judges_the_flags_of_each_model_it_loads_on_a_device() -> None:
+    about: Any = {"variant": "float32", "source": "a", "type": "b", "flags": DEFAULT}
+    on_cpu = ModelResult(**about)
+    here = ModelResult(**about, device=HERE)
+    assert warnings_on_settings(on_cpu, recipe(), {}) == []
+    (said,) = warnings_on_settings(here, recipe(), {})
+    assert said.startswith("A100: Float32 is TF32 in convolutions on this GPU")
+
+
+def test_stable_cells_on_a_gpu_that_was_held_back_are_named_at_the_end() -> None:
+    held_back = [Condition(gpu=GpuCondition(held_back=share, clock_mhz=1200)) for share in (0.9, 1.0)]
+    quiet = [Condition(gpu=GpuCondition(held_back=0.0, clock_mhz=1410)), Condition()]
+    assert warnings_at_end([held_back, quiet]) == [
+        "1 stable cell: the GPU's clock was lowered by heat or its power limit in up to 100% of a round."
+    ]
 
 
 def test_where_shapes_change_the_search_for_kernels_is_in_the_times() -> None:
