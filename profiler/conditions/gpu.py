@@ -80,8 +80,8 @@ def gpu_between(
     ours: Collection[int],
     after_calls: Mapping[str, int | None] | None = None,
 ) -> GpuCondition | None:
-    """What happened since a reading. `ours`: process ids of the run's workers, which may use the GPU. `after_calls`: its
-    clock and temperature right after the timed calls, where other passes followed."""
+    """What happened since a reading. `ours`: the process ids of the run's workers. `after_calls`: clock and temperature
+    right after the timed calls, where other passes followed them."""
     after, handle = read_gpu(device), _handle(device)
     if before is None or after is None:
         return None
