@@ -92,12 +92,13 @@ class Device:
         of_kind = getattr(getattr(torch, self.kind, None), "get_device_properties", None)
         found = of_kind(self.index) if of_kind else None
         uuid = getattr(found, "uuid", None)
+        capability = [str(getattr(found, part, "")) for part in ("major", "minor")] if self.kind == "cuda" else []
         return DeviceFacts(
             place=self.name,
             name=getattr(found, "name", None),
             memory_bytes=getattr(found, "total_memory", None),
             uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
-            compute=f"{found.major}.{found.minor}" if self.kind == "cuda" and hasattr(found, "major") else None,
+            compute=".".join(capability) if all(capability) and capability else None,
         )
 
     def synchronize(self) -> None:

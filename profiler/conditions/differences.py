@@ -66,8 +66,8 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
         found += _unequal("weights", _models(name, left, right))
         if left is not None and right is not None:
             found += _unequal("machine", unequal_keys(left.flags, right.flags))
-            devices = [each.device.name if each.device else None for each in (left, right)]
-            found += _unequal("machine", [(f"device of {name}", *devices)] if all(devices) else [])
+            on = left.device.name if left.device else None, right.device.name if right.device else None
+            found += _unequal("machine", [(f"device of {name}", *on)] if all(on) else [])
         found += _unequal("machine", unequal_keys(_variables(first, mine), _variables(second, theirs)))
     if first is second:
         return found

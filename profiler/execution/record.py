@@ -121,7 +121,7 @@ def check_resumable(folder: Path, loaded: LoadedRecipe, threads: dict[str, int])
     pairs: list[Pair] = [
         *((f"recipe, {key}", then, new) for key, then, new in unequal_keys(*recipes)),
         *((name, getattr(earlier.environment, name), getattr(now, name)) for name in SAME_MACHINE),
-        ("gpu", *(gpu_identities(each.gpu) for each in (earlier.environment, now))),
+        ("gpu", gpu_identities(earlier.environment.gpu), gpu_identities(now.gpu)),
         *((name, then_packages.get(name), now_packages.get(name)) for name in PACKAGES_THAT_MATTER),
         *((f"threads of {name}", follow(settings, name, "threads"), count) for name, count in threads.items()),
     ]
