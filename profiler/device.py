@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from profiler import sandbox
 from profiler.errors import UserError
 from profiler.results.types import DeviceFacts
 
@@ -20,6 +21,10 @@ from profiler.results.types import DeviceFacts
 CONVOLUTIONS, RECURRENT, PRODUCTS = "cudnn.conv.fp32", "cudnn.rnn.fp32", "matmul.fp32"
 TF32, IEEE = "tf32", "ieee"
 KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
+HIDDEN = (  # a driver makes its files in /dev when they are first needed, which a worker in the sandbox may not
+    " If torch sees it outside of a run, the driver's files in /dev were not there yet: run `nvidia-modprobe -u` (as "
+    "root) and try again, or use --trust, without the sandbox."
+)
 GRAPHS = {"cuda": "CUDAGraph", "xpu": "XPUGraph"}  # classes of torch.cuda and torch.xpu
 NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
 
@@ -78,6 +83,7 @@ class Device:
             raise UserError(
                 f"{self.name} was asked for, but torch sees {sees} here (torch {torch.__version__}). Use --device "
                 f"{there.type if there is not None else 'cpu'}, or install a build of torch for {self.kind}."
+                + (HIDDEN if there is None and self.kind == "cuda" and sandbox.in_force() else "")
             )
         if self.index >= torch.accelerator.device_count():
             raise UserError(f"There is no {self.name}; torch sees {torch.accelerator.device_count()} device(s).")
@@ -90,15 +96,14 @@ class Device:
         if self.kind == "cpu":
             return None
         of_kind = getattr(getattr(torch, self.kind, None), "get_device_properties", None)
-        found = of_kind(self.index) if of_kind else None
+        found: Any = of_kind(self.index) if of_kind else None
         uuid = getattr(found, "uuid", None)
-        capability = [str(getattr(found, part, "")) for part in ("major", "minor")] if self.kind == "cuda" else []
         return DeviceFacts(
             place=self.name,
             name=getattr(found, "name", None),
             memory_bytes=getattr(found, "total_memory", None),
             uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
-            compute=".".join(capability) if all(capability) and capability else None,
+            compute=f"{found.major}.{found.minor}" if hasattr(found, "major") else None,
         )
 
     def synchronize(self) -> None:

@@ -239,8 +239,12 @@ def test_a_device_that_is_not_there_is_named_with_what_is(monkeypatch: pytest.Mo
     with pytest.raises(UserError, match=r"There is no xpu:3; torch sees 1 device"):
         Device("xpu:3").require()
     FakeAccelerator(devices=0).install(monkeypatch)
-    with pytest.raises(UserError, match="torch sees no accelerator here"):
+    with pytest.raises(UserError, match="torch sees no accelerator here") as plain:
         Device("cuda:0").require()
+    monkeypatch.setattr("profiler.sandbox.in_force", lambda: True)
+    with pytest.raises(UserError, match=r"torch sees it outside of a run.*nvidia-modprobe -u.*--trust") as hidden:
+        Device("cuda:0").require()
+    assert str(hidden.value).startswith(str(plain.value))
     with pytest.raises(UserError, match="Unknown device `gpu`"):
         check_device_name("gpu")
 
