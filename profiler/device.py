@@ -186,8 +186,8 @@ class Device:
         return int(free), int(total)
 
     def _of_torch(self, name: str) -> Any:
-        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before. Those of MPS
-        fail in torch.accelerator up to 2.13."""
+        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before. In some
+        versions torch.accelerator's fail on MPS."""
         import torch
 
         of_all = getattr(torch.accelerator, name, None) if self.kind != "mps" else None
