@@ -4,7 +4,8 @@
     .venv/bin/python -m benchmarks.on_gpu --device cuda:1 > report.md
 
 One table: what was checked, the figure, whether it is as claimed. Please send it back, whatever it says. Takes a few
-minutes; the last check is a small real run of a shipped recipe. Ends with status 1 where a claim does not hold.
+minutes; the last checks are small real runs of a shipped recipe. Ends with status 1 where a claim does not hold. Energy
+and the counters of an NVIDIA GPU take the extra `energy` (docs/costs.md).
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ from profiler.variants.graphed import Graphed
 BLOCK = 256_000_000  # bytes
 ROUNDED = 0.05  # of a block: allocators round up
 APART = 0.2  # of a long call: how far wall time and device time may differ
-RECIPE = "wav2vec2"
+RECIPE, ENCODER = "wav2vec2", "hubert"  # gives text; gives numbers, of which graphs can be made
+VARIANTS = (
+    {"name": "float16", "precision": "float16"},
+    {"name": "bfloat16", "precision": "bfloat16"},
+    {"name": "compiled", "compile": True},
+    {"name": "graph", "cuda_graph": True},
+)
 CELLS = {
     "profiling_dimensions.audio_mockup_secs": [1, 2],
     "profiling_dimensions.batch_sizes": [1],
@@ -135,6 +142,8 @@ def check_conditions(device: Device, work: Callable[[Any], Any]) -> list[Checked
     import os
 
     facts, library = device.facts(), nvml()
+    if "cuda" not in device.flags():
+        return [("clock, heat and other processes are watched", "on NVIDIA's GPUs alone", True)]
     if isinstance(library, str):
         return [("clock, heat and other processes are watched", library, False)]
     before = read_gpu(facts)
@@ -143,12 +152,18 @@ def check_conditions(device: Device, work: Callable[[Any], Any]) -> list[Checked
         timed(work, None, device)
     found = gpu_between(facts, before, [os.getpid()])
     told = found.model_dump(exclude_none=True) if found else {}
+    others = (
+        f"{told['other_processes']} of others"
+        if "other_processes" in told
+        else "nothing is said: NVML does not name this process (a container has other numbers)"
+    )
     text = ", ".join(f"{name} {value}" for name, value in told.items())
     return [
         ("NVML knows the device by its identity", str(facts), found is not None),
         ("clock and temperature are told", text, {"clock_mhz", "temperature_c"} <= set(told)),
         ("heat and power are told", text, "held_back" in told),
-        ("other processes are told from ours", text, "other_processes" in told),
+        ("other processes are told from ours, or nothing is said", others, True),
+        ("the temperature of its slowdown is told", text, "slowdown_c" in told),
     ]
 
 
@@ -204,8 +219,30 @@ def check_run(device: Device, folder: Path) -> list[Checked]:
         told = use is not None and 0 <= use.idle <= 1 and bool(use.kernels)
         figures = f"idle {use.idle:.1%}, {use.kernels[0].name}" if use is not None and use.kernels else "nothing"
         found.append((f"cell {cell.place}: the trace tells of kernels", figures, told or device.kind == "mps"))
+    peak_flops = run.results.environment.reference
+    figures = f"{peak_flops.gflops:,.0f} GFLOP/s, {peak_flops.gb_per_s:,.0f} GB/s" if peak_flops else "not measured"
+    found.append(("the reference workload runs on the device", figures, peak_flops is not None))
+    found += [("a note of the run", note, True) for note in run.results.run.notes]
     flags = ", ".join(f"{name} {value}" for name, value in run.results.models[0].flags.items())
-    return [*found, ("flags are recorded", flags or "none", bool(flags))]
+    return [*found, ("flags are recorded", flags or "none", bool(flags) or device.kind != "cuda")]
+
+
+def check_variants(device: Device, folder: Path) -> list[Checked]:
+    """Precisions, torch.compile and graphs of an encoder, each in two cells."""
+    from profiler.api import profile_recipe
+
+    variants = [{"name": "float32"}, *VARIANTS]
+    asked = {**CELLS, "profiling_dimensions.export_logs": False, "variants": variants}
+    try:
+        run = profile_recipe(ENCODER, asked, logdir=folder, device=device.name)
+    except ProfilerError as error:
+        return [("variants of an encoder", str(error), False)]
+    found: list[Checked] = []
+    for cell in run.results.cells:
+        said = seconds_text(cell.latency_s.median) if cell.latency_s else cell.reason or cell.status
+        holds = cell.latency_s is not None or (cell.variant == "graph" and not device.records)
+        found.append((f"variant {cell.variant}, cell {cell.place}", said, holds))
+    return found
 
 
 def check_two(devices: str, folder: Path) -> list[Checked]:
@@ -249,6 +286,7 @@ def report(device: Device) -> bool:
     checked += [*check_conditions(device, work), *check_energy(device, work)]
     with tempfile.TemporaryDirectory() as folder:
         checked += check_run(device, Path(folder))
+        checked += check_variants(device, Path(folder))
     if device.kind != "mps" and torch.accelerator.device_count() > 1:
         with tempfile.TemporaryDirectory() as folder:
             checked += check_two(f"{device.kind}:0,{device.kind}:1", Path(folder))

@@ -1,5 +1,6 @@
 """All that differs between devices, in one place: synchronising, device time, device memory. Through torch.accelerator,
-which speaks for CUDA, ROCm (which torch calls cuda), XPU, MTIA and MPS alike.
+which speaks for CUDA, ROCm (which torch calls cuda), XPU, MTIA and MPS alike; through the kind's own module where
+torch.accelerator does not know it yet: graphs of CUDA and XPU, the cache of MPS.
 
 There is no GPU on the machines where this is tested, so it is kept small: each method is one or two documented torch
 calls, and tests run them against a stand-in that counts calls, time and bytes (tests/helpers/accelerator.py).
@@ -12,10 +13,19 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from profiler import sandbox
 from profiler.errors import UserError
 from profiler.results.types import DeviceFacts
 
+# How float32 is computed, as torch calls it, and by what: tf32, or ieee (none: torch's default, which is ieee).
+CONVOLUTIONS, RECURRENT, PRODUCTS = "cudnn.conv.fp32", "cudnn.rnn.fp32", "matmul.fp32"
+TF32, IEEE = "tf32", "ieee"
 KINDS = ("cpu", "cuda", "xpu", "mtia", "mps")
+HIDDEN = (  # a driver makes its files in /dev when they are first needed, which a worker in the sandbox may not
+    " If torch sees it outside of a run, the driver's files in /dev were not there yet: run `nvidia-modprobe -u` (as "
+    "root) and try again, or use --trust, without the sandbox."
+)
+GRAPHS = {"cuda": "CUDAGraph", "xpu": "XPUGraph"}  # classes of torch.cuda and torch.xpu
 NO_CLOCK = ("cpu", "mps")  # no events with times, and no peaks of memory, that torch tells
 
 
@@ -73,6 +83,7 @@ class Device:
             raise UserError(
                 f"{self.name} was asked for, but torch sees {sees} here (torch {torch.__version__}). Use --device "
                 f"{there.type if there is not None else 'cpu'}, or install a build of torch for {self.kind}."
+                + (HIDDEN if there is None and self.kind == "cuda" and sandbox.in_force() else "")
             )
         if self.index >= torch.accelerator.device_count():
             raise UserError(f"There is no {self.name}; torch sees {torch.accelerator.device_count()} device(s).")
@@ -85,13 +96,14 @@ class Device:
         if self.kind == "cpu":
             return None
         of_kind = getattr(getattr(torch, self.kind, None), "get_device_properties", None)
-        found = of_kind(self.index) if of_kind else None
+        found: Any = of_kind(self.index) if of_kind else None
         uuid = getattr(found, "uuid", None)
         return DeviceFacts(
             place=self.name,
             name=getattr(found, "name", None),
             memory_bytes=getattr(found, "total_memory", None),
             uuid=None if uuid is None else f"GPU-{str(uuid).removeprefix('GPU-')}",
+            compute=f"{found.major}.{found.minor}" if hasattr(found, "major") else None,
         )
 
     def synchronize(self) -> None:
@@ -135,14 +147,13 @@ class Device:
         """Whether torch can record what this kind of device is given, and replay it."""
         import torch
 
-        return self.kind == "cuda" or (self.kind == "xpu" and hasattr(torch.accelerator, "Graph"))
+        return hasattr(getattr(torch, self.kind, None), GRAPHS.get(self.kind, ""))
 
     def graph(self) -> Any:
-        """An empty recording: capture_begin, capture_end, replay. torch.accelerator has it since 2.12."""
+        """An empty recording: capture_begin, capture_end, replay. torch.accelerator.Graph has no CUDA behind it."""
         import torch
 
-        made = getattr(torch.accelerator, "Graph", None) or torch.cuda.CUDAGraph
-        return made()
+        return getattr(getattr(torch, self.kind), GRAPHS[self.kind])()
 
     def start_clean(self) -> None:
         """Before a cell: what an earlier one in this process left is given back, so that neither its peak nor what its
@@ -175,23 +186,30 @@ class Device:
         return int(free), int(total)
 
     def _of_torch(self, name: str) -> Any:
-        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before."""
+        """A function about memory: torch.accelerator has them since 2.9, the module of the kind before. In some
+        versions torch.accelerator's fail on MPS."""
         import torch
 
-        return getattr(torch.accelerator, name, None) or getattr(getattr(torch, self.kind), name)
+        of_all = getattr(torch.accelerator, name, None) if self.kind != "mps" else None
+        return of_all or getattr(getattr(torch, self.kind), name)
 
     def flags(self) -> dict[str, str]:
         """Settings of torch that decide how fast and how exact the same model is on this device; none of a CPU."""
         import torch
 
-        if self.kind == "cpu":
+        if self.kind != "cuda":
             return {}
-        found: dict[str, Any] = {"float32_matmul_precision": torch.get_float32_matmul_precision()}
-        if self.kind == "cuda":
-            cudnn = torch.backends.cudnn
-            found |= {"cuda": torch.version.cuda or torch.version.hip, "cudnn": cudnn.version()}
-            found |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
-            found |= {"cudnn.allow_tf32": cudnn.allow_tf32}
+        cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+        library = "hip" if torch.version.hip else "cuda"
+        found: dict[str, Any] = {library: getattr(torch.version, library), "cudnn": cudnn.version()}
+        found |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
+        # Since 2.9 each has a setting of its own, and asking by the old names raises where a program used the new ones.
+        if hasattr(cudnn, "conv"):
+            found |= {CONVOLUTIONS: cudnn.conv.fp32_precision, RECURRENT: cudnn.rnn.fp32_precision}
+            found |= {PRODUCTS: matmul.fp32_precision}
+        else:
+            found |= dict.fromkeys((CONVOLUTIONS, RECURRENT), TF32 if cudnn.allow_tf32 else IEEE)
+            found |= {PRODUCTS: TF32 if matmul.allow_tf32 else IEEE}
         return {name: str(value) for name, value in found.items()}
 
     def activities(self) -> list[Any]:

@@ -52,7 +52,13 @@ RECORDED = [
     "OMP_PLACES",
     WAIT_POLICY,
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
+    "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
 ]
 MEMORY_FILES = (  # of a cgroup of version 2, and of version 1
     ("memory.max", "memory.current", "inactive_file"),
@@ -175,9 +181,11 @@ GPU_STATE = {
     "clock": "clocks.sm",
     "highest_clock": "clocks.max.sm",
     "power_limit": "power.limit",
+    "default_power_limit": "power.default_limit",
     "temperature": "temperature.gpu",
     "throttle_reasons": "clocks_throttle_reasons.active",
     "mig": "mig.mode.current",
+    "persistence": "persistence_mode",
 }
 
 
@@ -188,7 +196,10 @@ def read_gpus() -> list[Gpu]:
         for row in nvidia_smi("--query-gpu=name,driver_version,memory.total,gpu_uuid")
     ]
     processes = nvidia_smi("--query-compute-apps=gpu_uuid,pid,used_memory")
-    states = {row[0]: row[1:] for row in nvidia_smi(f"--query-gpu=gpu_uuid,{','.join(GPU_STATE.values())}") if row}
+    fields = ",".join(GPU_STATE.values())
+    # Drivers of 2023 and later call it an event; the old name may go.
+    asked = (nvidia_smi(f"--query-gpu=gpu_uuid,{each}") for each in (fields, fields.replace("throttle", "event")))
+    states = {row[0]: row[1:] for row in next(filter(None, asked), []) if row}
     for gpu in gpus:
         gpu.processes = sum(1 for row in processes if row and row[0] == gpu.uuid)
         for field, value in zip(GPU_STATE, states.get(gpu.uuid or "", []), strict=False):

@@ -224,10 +224,10 @@ def machine_names(runs: Sequence[Results]) -> dict[tuple[str, str], str]:
     """(run, variant) -> 'AMD EPYC, 2 threads', with the host's name where several machines would be called the same."""
     hosts: dict[str, set[str]] = {}
     for results in runs:
-        hosts.setdefault(results.environment.hardware or UNKNOWN, set()).add(_host(results))
+        hosts.setdefault(results.hardware or UNKNOWN, set()).add(_host(results))
     found = {}
     for results in runs:
-        hardware = results.environment.hardware or UNKNOWN
+        hardware = results.hardware or UNKNOWN
         several = len(hosts[hardware]) > 1
         name = f"{hardware} ({_host(results)})" if several else hardware
         variants = results.variants or [model.variant for model in results.models]

@@ -47,6 +47,10 @@ DISTURBANCES: dict[str, Callable[[float], str]] = {
     "gpu_held_back": lambda share: (
         f"the GPU's clock was lowered by heat or its power limit in up to {share:.0%} of a round."
     ),
+    "gpu_clock": lambda share: f"the GPU's clock was up to {share:.0%} lower after one round than after another.",
+    "gpu_hot": lambda degrees: (
+        f"the GPU came within {degrees:g} degrees of the temperature at which it lowers its clock."
+    ),
     "gpu_used": lambda share: f"another process used the GPU, up to {share:.0%} of the time.",
     "gpu_others": lambda count: f"other processes ({count:.0f}) had the GPU open.",
     "thread_latency": lambda seconds: (
@@ -81,7 +85,7 @@ def sentence(kind: str, value: float) -> str:
 def worst(found: list[Mapping[str, float]]) -> dict[str, tuple[int, float]]:
     """Of several cells: each kind with the number of cells that met it and the worst figure, in the order above."""
     listed = {kind: [each[kind] for each in found if kind in each] for kind in DISTURBANCES}
-    smallest_is_worst = ("caching", "too_few_rounds")
+    smallest_is_worst = ("caching", "too_few_rounds", "gpu_hot")
     return {
         kind: (len(values), min(values) if kind in smallest_is_worst else max(values))
         for kind, values in listed.items()
@@ -111,8 +115,14 @@ def reference_drift(change: float) -> str:
     )
 
 
-def gpu_shared(count: int) -> str:
-    return f"Other processes use the GPU ({count}): figures will be unstable."
+def gpu_state(name: str, remark: str) -> str:
+    """`remark`: a sentence and what to do (conditions/gpu_settings.py)."""
+    return f"{name}: {remark}"
+
+
+def stable_on_gpu(cells: int, kind: str, value: float) -> str:
+    """Of cells whose figures are stable: what they would not be on a GPU that is left alone and cool."""
+    return f"{many(cells, 'stable cell')}: {disturbance(kind, value)}"
 
 
 def several_devices(names: list[str]) -> str:
@@ -120,6 +130,10 @@ def several_devices(names: list[str]) -> str:
         f"Cells are measured at the same time on {len(names)} equal devices ({', '.join(names)}), all rounds of a cell "
         "on the same one. They share the machine's CPUs and memory: for the steadiest figures use one."
     )
+
+
+def on_one_device(what: str, name: str) -> str:
+    return f"{what} is measured on {name} alone: one device gives the figures of all variants."
 
 
 def gpu_unwatched(why: str) -> str:

@@ -107,9 +107,9 @@ def in_fork(work: Callable[[], Result], kind: Any) -> Result:
 
 
 def device_of(model: Model) -> str:
-    """Where the model's weights are."""
+    """Where the model's weights are: cpu, cuda:1."""
     first = next(model.module.parameters(), None)
-    return first.device.type if first is not None else "cpu"
+    return str(first.device) if first is not None else "cpu"
 
 
 def _forked(work: Callable[[], Any]) -> tuple[str, bytes]:

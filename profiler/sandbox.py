@@ -46,7 +46,7 @@ CONNECT_TCP = (1 << 0) | (1 << 1)  # and bind; version 4
 CONNECT = 1 << 1
 SCOPES = (1 << 0) | (1 << 1)  # abstract unix sockets and signals of processes outside; version 6
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "kfd", "dri", "nvidia*")  # the last three: GPUs
+DEVICES = ("null", "zero", "full", "random", "urandom", *("kfd", "dri", "nvidia*", "dxg", "nvmap", "nvhost*"))  # GPUs
 
 # seccomp, linux/seccomp.h and linux/filter.h
 SET_FILTER, ALL_THREADS = 1, 1
@@ -141,6 +141,8 @@ def restrict(places: Places, network: bool, port: int | None = None) -> None:
 def environment(places: Places) -> dict[str, str]:
     """What libraries are told so that they write in those folders."""
     folders = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "NUMBA_CACHE_DIR": "numba", "MPLCONFIGDIR": "matplotlib"}
+    folders |= {"TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}  # kernels made on a GPU
+    folders |= {"MIOPEN_USER_DB_PATH": "", "MIOPEN_CUSTOM_CACHE_DIR": ""}  # which must be there
     return {name: str(places.cache / folder) for name, folder in folders.items()} | {"TMPDIR": str(places.temporary)}
 
 

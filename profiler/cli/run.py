@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         default="cpu",
         help="cpu, cuda, xpu, mps, or cuda:N (default: cpu); cuda:0,cuda:1 measures cells at the same time on equal "
-        "devices",
+        "devices, a data set and serving on the first",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all that may be used)")
     parser.add_argument("--resume", metavar="RUN", help="measure what a run of the recipe lacks, such as latest")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from profiler.results.types import Commit, Environment, ModelResult, Results
+from profiler.conditions.gpu_settings import used_gpus
+from profiler.results.types import Commit, Environment, Gpu, ModelResult, Results
 
-SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "gpu", "os", "python")
+SAME_MACHINE = ("host", "cpu", "cores", "memory_bytes", "os", "python")
 PACKAGES_THAT_MATTER = ("torch", "torchaudio", "speechbrain", "transformers", "numpy", "speech-profiler")
 HARDWARE = ("host", "cpu", "cores", "device")
+GPU_SETTINGS = {"driver": "driver", "power_limit": "power limit", "mig": "MIG", "persistence": "persistence mode"}
+SAME_CLOCK = 0.02  # GPUs choose among clocks that lie 15 MHz from one another
 SAME_SIZE = 0.01  # kernels keep a little of the memory for themselves, not always the same
 ABOUT_MODELS = ("source", "type", "weights")
 
@@ -62,6 +66,9 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
         found += _unequal("weights", _models(name, left, right))
         if left is not None and right is not None:
             found += _unequal("machine", unequal_keys(left.flags, right.flags))
+            on = left.device.name if left.device else None, right.device.name if right.device else None
+            found += _unequal("machine", [(f"device of {name}", *on)] if all(on) else [])
+        found += _unequal("machine", unequal_keys(_variables(first, mine), _variables(second, theirs)))
     if first is second:
         return found
     found += _unequal("recipe", unequal_keys(_with_defaults(first), _with_defaults(second)))
@@ -72,6 +79,7 @@ def find_differences(first: Results, second: Results, variants: list[tuple[str, 
     found += _unequal("versions", [(name, one.packages.get(name), two.packages.get(name)) for name in packages])
     found += _unequal("code", [("the profiler's commit", _commit(one.profiler), _commit(two.profiler))])
     found += _unequal("code", [("commit", _commit(one.repository), _commit(two.repository))])
+    found += _unequal("machine", _gpu_pairs(first, second))
     return found + _unequal("machine", [("governor", one.governor, two.governor)])
 
 
@@ -92,6 +100,39 @@ def _unequal(kind: Kind, pairs: Iterable[Pair]) -> list[Difference]:
     return [
         Difference(kind=kind, name=name, before=before, after=after) for name, before, after in pairs if before != after
     ]
+
+
+def _variables(results: Results, variant: str) -> dict[str, str]:
+    """Those that change figures, as they were set for the workers of a variant."""
+    settings = results.environment.settings.get(variant)
+    return settings.environment if settings else {}
+
+
+def _gpu_pairs(first: Results, second: Results) -> list[Pair]:
+    """Settings of the GPUs that both runs were made on, and the clock that they really had."""
+    gpus = _gpu_of(first), _gpu_of(second)
+    if gpus[0] is None or gpus[1] is None:
+        return []
+    settings = [
+        (f"{title} of the GPU", *(getattr(gpu, field) for gpu in gpus)) for field, title in GPU_SETTINGS.items()
+    ]
+    pairs = [pair for pair in settings if None not in pair]
+    clocks = _clock_of(first), _clock_of(second)
+    if all(clocks) and min(clocks) < (1 - SAME_CLOCK) * max(clocks):
+        pairs.append(("clock of the GPU after rounds, median", *(f"{clock:.0f} MHz" for clock in clocks)))
+    return pairs
+
+
+def _gpu_of(results: Results) -> Gpu | None:
+    if (results.environment.device or "cpu") == "cpu":
+        return None
+    uuids = [model.device.uuid for model in results.models if model.device is not None]
+    return next(iter(used_gpus(results.environment, uuids)), None)
+
+
+def _clock_of(results: Results) -> float:
+    found = [state.gpu for cell in results.cells for state in cell.conditions if state.gpu is not None]
+    return statistics.median([gpu.clock_mhz for gpu in found if gpu.clock_mhz] or [0])
 
 
 def _with_defaults(results: Results) -> dict[str, Any]:

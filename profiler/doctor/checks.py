@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, ParamSpec
 
 from profiler import sandbox
+from profiler.conditions.gpu_settings import remarks_on_gpu, remarks_on_torch
 from profiler.environment import cgroups, read_text
 from profiler.execution.record import BUSY
 from profiler.measure.reference import FAR
@@ -35,9 +36,6 @@ SPIN_FREE = 0.25  # CPUs: with less of one missing, threads that spin do not wai
 LITTLE_MEMORY = (4 * GB, 1 * GB)  # a large wav2vec 2.0 takes 1.3 GB of weights, and about as much again per short cell
 LITTLE_DISK = (2 * GB, 0.2 * GB)  # a default run with traces takes some hundred MB
 SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "xen")  # a reading takes a microsecond and more, or a system call
-# Bits of nvidia-smi's clocks_throttle_reasons.active that slow a GPU down; idle and chosen clocks are not among them.
-GPU_THROTTLING = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
-GPU_QUERY = "--query-gpu=persistence_mode,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
 
 
 @dataclass(frozen=True)
@@ -318,46 +316,36 @@ def disk(folder: Path) -> Finding:
     return _enough(free, LITTLE_DISK, f"{bytes_text(free)} free for {folder}", advice)
 
 
-def gpus(found: Sequence[Gpu], states: Sequence[Sequence[str]]) -> list[Check]:
-    """`found`: as the environment tells; `states`: the rows of GPU_QUERY. The trial itself runs on the CPU."""
+def gpus(found: Sequence[Gpu]) -> list[Check]:
+    """As nvidia-smi and NVML tell. The trial itself runs on the CPU."""
     if not found:
         return [Check("GPU", "ok", "no GPU (none that nvidia-smi shows)")]
-    return [
-        _gpu(f"GPU {number}" if len(found) > 1 else "GPU", gpu, states[number] if number < len(states) else [])
-        for number, gpu in enumerate(found)
-    ]
+    return [_gpu(f"GPU {number}" if len(found) > 1 else "GPU", gpu) for number, gpu in enumerate(found)]
 
 
-def _gpu(name: str, gpu: Gpu, state: Sequence[str]) -> Check:
-    if len(state) < 4:
+def _gpu(name: str, gpu: Gpu) -> Check:
+    if gpu.clock is None:
         return Check(name, "unknown", f"{gpu.name}: nvidia-smi does not tell its state")
-    persistence, clock, highest, reasons = state[:4]
-    problems, advice = [], []
-    if gpu.processes:
-        problems.append(f"{gpu.processes} other process(es) use it")
-        advice.append("Wait until they are done, or choose another with --device cuda:N.")
-    slowed = _throttled_by(reasons)
-    if slowed:
-        problems.append(f"throttled by {slowed}")
-        advice.append("Let it cool down, or raise its power limit.")
-    if persistence != "Enabled":
-        problems.append("persistence mode is off")
-        advice.append("Switch it on: `sudo nvidia-smi -pm 1`.")
-    if gpu.mig == "Enabled":
-        problems.append("it is cut into parts that share its memory bandwidth and power (MIG)")
-        advice.append("Measure on a whole one, or say which part the figures are of.")
-    clocks = f"{gpu.name}, {clock} of {highest} now"
-    if problems:
-        return Check(name, "warn", f"{clocks}: {', '.join(problems)}", " ".join(advice))
-    return Check(name, "ok", clocks, "For figures that repeat, fix the clock: `sudo nvidia-smi -lgc MHZ`.")
+    remarks = remarks_on_gpu(gpu)
+    heat = f", {gpu.temperature} °C" if gpu.temperature else ""
+    state = f"{gpu.name}, {gpu.clock} of {gpu.highest_clock} now{heat}"
+    if not remarks:
+        return Check(name, "ok", state, "For figures that repeat, fix the clock: `sudo nvidia-smi -lgc MHZ`.")
+    found = ", ".join(remark.found for remark in remarks)
+    return Check(name, "warn", f"{state}: {found}", " ".join(remark.advice for remark in remarks))
 
 
-def _throttled_by(reasons: str) -> str:
-    try:
-        bits = int(reasons, 16)
-    except ValueError:
-        return ""
-    return " and ".join(dict.fromkeys(name for bit, name in GPU_THROTTLING.items() if bits & bit))
+def torch_on_gpu(flags: Mapping[str, str] | None, compute: str | None, environment: Mapping[str, str]) -> Check:
+    """What torch is set to by itself and by variables; a model's code may set it otherwise, which its run says."""
+    name = "torch on the GPU"
+    if not flags:
+        return Check(name, "unknown", "torch does not tell its settings", "`--device cuda` says what is missing.")
+    library = next(iter(flags))
+    built = f"{library} {flags[library]}, cuDNN {flags['cudnn']}"
+    remarks = remarks_on_torch(flags, compute, environment)
+    status: Status = "warn" if any(remark.weighs for remark in remarks) else "ok"
+    found = "; ".join([built, *(remark.found for remark in remarks)])
+    return Check(name, status, found, " ".join(remark.advice for remark in remarks))
 
 
 def _each_cpu(root: Path, file: str) -> list[str | None]:

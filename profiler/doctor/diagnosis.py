@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -15,13 +18,23 @@ import psutil
 
 from profiler.conditions import floor as floors
 from profiler.conditions.floor import ASSUMED, Floor
+from profiler.conditions.gpu import with_slowdown
 from profiler.doctor import checks
 from profiler.doctor.checks import Check
 from profiler.doctor.trial import CONFIDENCE, FEWEST_RUNS, Noise, OnStep, Trial, estimate_noise, run_trial
-from profiler.environment import RECORDED, allowed_cpus, available_memory, memory_limit, nvidia_smi, read_gpus, versions
+from profiler.environment import (
+    RECORDED,
+    allowed_cpus,
+    available_memory,
+    memory_limit,
+    read_gpus,
+    versions,
+    worker_environment,
+)
 from profiler.errors import StorageError, WorkerError
 from profiler.recipe.schema import Measure
 from profiler.results.runs import now
+from profiler.results.types import Gpu
 from profiler.units import many, seconds_text
 
 Answer = Literal["fit", "care", "unfit", "unknown"]
@@ -30,6 +43,15 @@ WIDTH = 80
 STATUS_WIDTH, NAME_WIDTH = 9, 17
 NO_BREAK = "\N{NO-BREAK SPACE}"
 DISTURBANCES = ("other processes", "steal", "throttling", "swap")  # during the trial
+ASK_SECONDS = 60.0  # importing torch and waking a GPU take some seconds
+ASK_TORCH = """
+import json
+from profiler.device import Device
+device = Device("cuda:0")
+device.require()
+facts = device.facts()
+print(json.dumps([device.flags(), facts and facts.compute]))
+"""
 SPIN = (*RECORDED, "GOMP_SPINCOUNT")
 
 
@@ -144,7 +166,7 @@ def diagnose(
         checks.settings(os.environ, SPIN),
         checks.disk(logdir),
         checks.untrusted_models(),
-        *checks.gpus(read_gpus(), nvidia_smi(checks.GPU_QUERY)),
+        *_gpu_checks(with_slowdown(read_gpus())),
     ]
     kept = None
     if noise is not None:
@@ -152,6 +174,26 @@ def diagnose(
         kept, remark = _keep(threads, noise, software, not disturbed)
         found = [_floor_check(noise, kept), *found, *remark]
     return Diagnosis(threads, found, noise, kept, rounds, time.monotonic() - start)
+
+
+def _gpu_checks(gpus: list[Gpu]) -> list[Check]:
+    if not gpus:
+        return checks.gpus(gpus)
+    flags, compute = _torch_on_gpu()
+    return [*checks.gpus(gpus), checks.torch_on_gpu(flags, compute, os.environ)]
+
+
+def _torch_on_gpu() -> tuple[dict[str, str] | None, str | None]:
+    """Settings of torch, and the first GPU's capability, asked in a process of its own: this one has no torch."""
+    program = [sys.executable, "-P", "-c", ASK_TORCH]
+    try:
+        answer = subprocess.run(
+            program, env=worker_environment(1), capture_output=True, text=True, timeout=ASK_SECONDS, check=True
+        )
+        flags, compute = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None, None
+    return flags, compute
 
 
 def _noise_checks(noise: Noise | None, problem: str, threads: int, software: str) -> list[Check]:

@@ -25,18 +25,25 @@ from msgspec import structs
 
 from profiler import messages
 from profiler.conditions import counters
-from profiler.conditions.gpu import gpu_between, read_gpu
+from profiler.conditions.gpu import clock_and_heat, gpu_between, read_gpu
 from profiler.dataset.finetuning import finetuning_set
 from profiler.dataset.plan import plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import CellState
-from profiler.execution.channel import CellJob, Loaded
+from profiler.execution.channel import BeginPass, CellJob, Event, Loaded
 from profiler.execution.dataset import DatasetPasses, check_same_batches
 from profiler.execution.display import Display
 from profiler.execution.lanes import Lanes
 from profiler.execution.predict import Forecast, round_size
-from profiler.execution.record import check_resumable, hold, new_results, warnings_at_start
+from profiler.execution.record import (
+    check_resumable,
+    hold,
+    new_results,
+    warnings_at_end,
+    warnings_at_start,
+    warnings_on_settings,
+)
 from profiler.execution.schedule import RoundSchedule, Visit
 from profiler.execution.serving import ServingPasses
 from profiler.execution.workers import Workers
@@ -200,10 +207,13 @@ class Execution:
         except ModelError:
             self._leave_nothing()
             raise
-        for text in warnings_at_start(head.environment, self.options.device, self.recipe):
+        for text in warnings_at_start(head.environment, self.options.device, self.recipe, self.lanes.facts.values()):
             self._note(text)
         if self.lanes.several:
             self._note(messages.several_devices(list(self.lanes.facts)))
+            if self.recipe.dataset is not None or self.serving is not None:
+                what = "Serving" if self.serving is not None else "The data set"
+                self._note(messages.on_one_device(what, self.workers.device.name))
         for cell, reason in self.plan.skipped.items():
             self.states[cell].skip = reason
         for state in self.states.values():
@@ -280,7 +290,14 @@ class Execution:
         gpu_before, before = read_gpu(gpu), counters.read_counters(pids)
         limit = sum(self.loaded.by_variant[variant].measure.limit for variant in jobs)  # each waits for the others
         # Of several devices at work there is no one call that could be shown.
-        on_event = Display().event if self.lanes.several else self.display.event
+        show = Display().event if self.lanes.several else self.display.event
+        after_calls: dict[str, int | None] = {}
+
+        def on_event(event: Event) -> None:
+            if gpu is not None and isinstance(event, BeginPass) and event.name != "time" and not after_calls:
+                after_calls.update(clock_and_heat(gpu))
+            show(event)
+
         with self.lanes.measuring():
             together = len(states) > 1
             outcomes = lane.take_turns(jobs, limit, on_event) if together else [lane.run(jobs, limit, on_event)]
@@ -288,7 +305,7 @@ class Execution:
         used = sum(worker.job_cpu_seconds for worker in workers) if lane.can_fork else 0.0
         after = counters.read_counters(pids, used)
         condition = counters.between(before, after)
-        condition.gpu = gpu_between(gpu, gpu_before, pids)
+        condition.gpu = gpu_between(gpu, gpu_before, pids, after_calls)
         for state, (results, failure) in zip(states, outcomes, strict=True):
             if failure is not None:
                 state.add_failure(failure.during, str(failure), number)
@@ -336,6 +353,9 @@ class Execution:
                 if abs(change) > REFERENCE_DRIFT:
                     self._note(messages.reference_drift(change))
         head.environment.at_end = read_state()
+        stable = [state.conditions for cell, state in self.states.items() if cell not in unstable]
+        for text in warnings_at_end(stable):
+            self._note(text)
         head.run.stopped_by = self.schedule.stopped_by
         if measured and self.schedule.stopped_by is not None:
             by, rounds = self.schedule.stopped_by, head.run.rounds
@@ -371,6 +391,8 @@ class Execution:
             order = list(self.loaded.by_variant)  # which is not that in which models are first needed
             models.sort(key=lambda each: order.index(each.variant))
             for note in model.notes:
+                self._note(note)
+            for note in warnings_on_settings(model, self.recipe, os.environ):
                 self._note(note)
         elif known.weights != model.weights:
             raise ModelError(

@@ -60,6 +60,7 @@ class Worker:
         self.model: Model | None = None
         self.speech: Speech | None = None
         self.step: TrainingStep | None = None
+        self._forks = False  # whether each job has a process of its own, made from this one
         self._own: list[Run] = []  # the pages that loading the model has used, which a fork that takes turns copies
         self._leaving: list[int] = []  # children whose work is done
         self._last_report = 0.0
@@ -109,6 +110,7 @@ class Worker:
 
         device = Device(request.model.device)
         device.require()
+        self._forks = request.fork
         if request.fork and request.traced:
             prepare_profiler()
         before = pages_in_memory() if request.turns else []
@@ -165,7 +167,9 @@ class Worker:
         if isinstance(job, channel.ReferenceJob):
             from profiler.measure.reference import measure_reference
 
-            self.channel.send(channel.ReferenceDone(measure_reference()))
+            device = Device(job.device)
+            device.require()
+            self.channel.send(channel.ReferenceDone(measure_reference(device)))
         else:
             assert self.model is not None
             assert self.speech is not None
@@ -207,6 +211,10 @@ class Worker:
         step, device = self.step, Device(job.device)
         if model.graph is not None:
             model.graph.forget()  # before memory is measured anew
+        if not self._forks:
+            from profiler.variants.compiled import forget_compiled
+
+            forget_compiled()
         device.start_clean()
         batches = [speech.batch(job.seconds, job.batch_size, job.seed + place, job.padding) for place in range(INPUTS)]
         work = Work(

@@ -506,10 +506,10 @@ class Workers:
 
     def reference(self, variant: str, timeout: float) -> Reference | None:
         """The reference workload, in a process of its own; None when it fails."""
-        job = channel.ReferenceJob(threads=self.threads[variant])
+        elsewhere = self._standalone(variant)  # where there may be no torch to take it with
+        job = channel.ReferenceJob(threads=self.threads[variant], device=self.device.name)
         try:
             with contextlib.ExitStack() as ended:
-                elsewhere = self._standalone(variant)  # where there may be no torch to take it with
                 if self.can_fork and not elsewhere:
                     worker = self.ready(variant)
                 else:

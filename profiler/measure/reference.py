@@ -12,37 +12,45 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from profiler.device import Device
 from profiler.measure.operations import FLOPS_PER_MAC
 from profiler.results.types import Operations, Reference
 
 MATRIX = 1024  # 3 x 4 MB: in cache on server processors, large enough to use all threads well
 COPY_BYTES = 64 * 1024 * 1024  # larger than the last-level cache
+# On an accelerator so large that a repeat takes milliseconds, and launching and waiting for it next to nothing of that.
+MATRIX_ON_DEVICE, COPY_BYTES_ON_DEVICE = 8192, 512 * 1024 * 1024
 SECONDS_EACH = 0.4
 
 
-def measure_reference() -> Reference:
-    """Of the current process."""
+def measure_reference(device: Device) -> Reference:
+    """Of the current process, on the device that its model is measured on."""
     import torch
 
-    left, right = torch.randn(MATRIX, MATRIX), torch.randn(MATRIX, MATRIX)
-    product = torch.empty(MATRIX, MATRIX)
-    source = torch.ones(COPY_BYTES // 4)
+    on_cpu = device.kind == "cpu"
+    size, copied = (MATRIX, COPY_BYTES) if on_cpu else (MATRIX_ON_DEVICE, COPY_BYTES_ON_DEVICE)
+    place = torch.device("cpu" if on_cpu else device.name)
+    left, right = torch.randn(size, size, device=place), torch.randn(size, size, device=place)
+    product = torch.empty(size, size, device=place)
+    source = torch.ones(copied // 4, device=place)
     target = torch.empty_like(source)
-    multiply = _best(lambda: torch.mm(left, right, out=product))
-    copy = _best(lambda: target.copy_(source))
+    multiply = _best(lambda: torch.mm(left, right, out=product), device)
+    copy = _best(lambda: target.copy_(source), device)
     return Reference(
-        gflops=2 * MATRIX**3 / multiply / 1e9,
-        gb_per_s=2 * COPY_BYTES / copy / 1e9,  # read and written
+        gflops=2 * size**3 / multiply / 1e9,
+        gb_per_s=2 * copied / copy / 1e9,  # read and written
         threads=torch.get_num_threads(),
     )
 
 
-def _best(work: Callable[[], Any]) -> float:
+def _best(work: Callable[[], Any], device: Device) -> float:
     work()
+    device.synchronize()
     best, until = float("inf"), time.perf_counter() + SECONDS_EACH
     while time.perf_counter() < until:
         start = time.perf_counter()
         work()
+        device.synchronize()
         best = min(best, time.perf_counter() - start)
     return best
 

@@ -9,13 +9,15 @@ from typing import Literal
 from profiler.measure.latency import SUSPICIOUS_RATIO, repeated_over_fresh
 from profiler.measure.reference import FAR
 from profiler.results.statistics import INTERVAL_NEEDS, Estimate, estimate
-from profiler.results.types import Condition, GpuCondition
+from profiler.results.types import Condition
 
 Verdict = Literal["stable", "unstable"]
 SLOW_FIRST = 1.5  # first timed call over the median of the others
 BUSY_CPUS = 0.1  # a tenth of a CPU taken by others
 STOLEN_CPUS = 0.02
 HELD_BACK = 0.01  # of a round, that heat or power lowered the GPU's clock
+CLOCK_FELL = 0.02  # of the GPU's clock, between two rounds of a cell
+NEAR_SLOWDOWN = 5  # degrees below the temperature at which it lowers its clock
 GPU_SHARE = 0.05  # of the GPU's time, taken by another process
 STRETCHED = 1.05  # wall over CPU time of a round, over that of the typical round
 AGREEING = 0.9  # of the pairs must show what is taken for caching
@@ -76,18 +78,30 @@ def _from_outside(
     throttled = sum(state.throttled for state in conditions)
     if throttled:
         found["throttled"] = float(throttled)
-    found |= _from_gpu([state.gpu for state in conditions if state.gpu is not None])
+    found |= from_gpu(conditions)
     handoffs = [state.handoff_s for state in conditions if state.handoff_s is not None]
     if not found and handoffs and max(handoffs) > FAR * min(handoffs):
         found["thread_latency"] = max(handoffs)
     return found
 
 
-def _from_gpu(states: Sequence[GpuCondition]) -> dict[str, float]:
+def from_gpu(conditions: Sequence[Condition]) -> dict[str, float]:
+    """What was done to the GPU meanwhile, in the rounds of one cell."""
+    states = [state.gpu for state in conditions if state.gpu is not None]
     found = {}
     held_back = max((state.held_back or 0.0 for state in states), default=0.0)
     if held_back >= HELD_BACK:
         found["gpu_held_back"] = held_back
+    clocks = [state.clock_mhz for state in states if state.clock_mhz]
+    if clocks and min(clocks) < (1 - CLOCK_FELL) * max(clocks):
+        found["gpu_clock"] = 1 - min(clocks) / max(clocks)
+    room = [
+        state.slowdown_c - state.temperature_c
+        for state in states
+        if state.slowdown_c is not None and state.temperature_c is not None
+    ]
+    if room and min(room) <= NEAR_SLOWDOWN:
+        found["gpu_hot"] = float(max(0, min(room)))
     used = max((state.other_use or 0.0 for state in states), default=0.0)
     unknown = max((state.other_processes or 0 for state in states if state.other_use is None), default=0)
     if used >= GPU_SHARE:

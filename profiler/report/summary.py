@@ -93,10 +93,10 @@ def _model(results: Results) -> str:
 
 def _machine(results: Results) -> str:
     environment, threads = results.environment, results.environment.threads
-    if not environment.hardware:
+    if not results.hardware:
         return ""
     on_cpu = threads and environment.device in (None, "cpu")
-    return f" on {environment.hardware}" + (f", {many(threads or 0, 'thread')}" if on_cpu else "")
+    return f" on {results.hardware}" + (f", {many(threads or 0, 'thread')}" if on_cpu else "")
 
 
 def _how_many_fast(cells: list[CellResult]) -> str:

@@ -205,6 +205,7 @@ class DeviceFacts(Record):
     name: str | None = None
     memory_bytes: int | None = None
     uuid: str | None = None
+    compute: str | None = None  # capability of a CUDA device, such as 8.0
 
 
 class ModelResult(Record):
@@ -336,6 +337,7 @@ class GpuCondition(Record):
     other_use: float | None = None  # share of its time that the busiest of them had
     clock_mhz: int | None = None  # of its SMs, right after the round
     temperature_c: int | None = None
+    slowdown_c: int | None = None  # the temperature at which it lowers its clock
 
 
 class Condition(Record):
@@ -873,7 +875,10 @@ class Gpu(Record):
     clock: str | None = None  # of its SMs, at the start of the run
     highest_clock: str | None = None
     power_limit: str | None = None
+    default_power_limit: str | None = None
     temperature: str | None = None
+    slowdown_temperature: float | None = None  # °C at which it lowers its clock, as NVML tells
+    persistence: str | None = None
     throttle_reasons: str | None = None  # bits, as nvidia-smi gives them
     mig: str | None = None  # whether it is cut into several
 
@@ -946,12 +951,6 @@ class Environment(MachineState):
         about = self.repository or self.profiler
         return about.commit if about else None
 
-    @property
-    def hardware(self) -> str | None:
-        """What the model ran on: the GPU where it was one, else the processor."""
-        gpus = [gpu.name for gpu in self.gpu] if (self.device or "cpu").startswith("cuda") else []
-        return next((name for name in gpus if name), self.cpu)
-
 
 class RunHead(Record):
     """A run without its cells and data sets, which grow with it: what is held in memory while it goes on."""
@@ -966,6 +965,14 @@ class RunHead(Record):
 
     def model(self, variant: str) -> ModelResult | None:
         return next((model for model in self.models if model.variant == variant), None)
+
+    @property
+    def hardware(self) -> str | None:
+        """What the models ran on: the device where torch named one, else the processor."""
+        here = self.environment
+        used = [model.device.name for model in self.models if model.device is not None]
+        gpus = [gpu.name for gpu in here.gpu] if (here.device or "cpu").startswith("cuda") else []
+        return next((name for name in [*used, *gpus] if name), here.cpu)
 
     def rate(self, variant: str) -> int:
         """Samples per second that the variant's model takes."""

@@ -1,7 +1,8 @@
 """torch.compile: which parts of a model to compile, and whether there is anything in them to compile.
 
-Nothing is compiled here: a part is compiled at its first call in each cell's own process, within the warm-up, for the
-length, batch and threads of that cell. Here a trial traces the parts, which tells how many graphs they give.
+Nothing is compiled here: a part is compiled at its first call in each cell, within the warm-up, for the length, batch
+and threads of that cell. On a device, where one process serves several cells, what was compiled before is dropped
+first. Here a trial traces the parts, which tells how many graphs they give.
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ def compile_parts(model: Model, inputs: list[Any]) -> layers.Step:
         f"Traced on the sample speech: {graphs} graphs, {breaks} breaks between them."
     )
     return layers.Step("compile", covered, sum(parameters.values()), graphs=graphs, graph_breaks=breaks, notes=[note])
+
+
+def forget_compiled() -> None:
+    """Before a cell in a process that has run the model before, in another cell or a trial: torch would compile its
+    code anew for shapes of any size, and the figures of a cell would depend on what came before it."""
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
 
 
 def _require_compiler() -> None:

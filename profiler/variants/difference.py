@@ -68,7 +68,8 @@ def capture_outputs(model: Model, value: Any, parts: Mapping[str, torch.nn.Modul
     final = _largest(output)
     if final is not None:
         kept[FINAL] = final.detach().float().clone()
-    return ModelOutputs(kept, _texts(output))
+    # Not on the device: they would take of its memory when they are compared, and MPS has no float64 for that.
+    return ModelOutputs({name: tensor.cpu() for name, tensor in kept.items()}, _texts(output))
 
 
 def difference(before: ModelOutputs, after: ModelOutputs, parts: Collection[str] = ()) -> OutputDifference:

@@ -90,7 +90,7 @@ def record_calls(model: Model, inputs: list[Any]) -> Step:
     device = Device(device_of(model))
     if not device.records:
         raise NotSupported(
-            f"cuda_graph needs a device that records its work (CUDA, ROCm, XPU), and the model is on {device}"
+            f"cuda_graph needs a device that records its work (CUDA, ROCm, XPU), and the model is on {device.name}"
         )
     for value in inputs:
         shape_of(value)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from profiler.device import GRAPHS
+
 LAUNCH_S = 0.001  # of the CPU, for each piece of work
 
 
@@ -40,7 +42,9 @@ class FakeAccelerator:
         }
         for name, function in functions.items():
             patch.setattr(torch.accelerator, name, function, raising=False)
-        patch.setattr(torch.accelerator, "Graph", lambda: _Graph(self), raising=False)
+        patch.setattr(torch.mps, "empty_cache", self.empty_cache)
+        for kind, name in GRAPHS.items():
+            patch.setattr(getattr(torch, kind), name, lambda: _Graph(self), raising=False)
         patch.setattr(torch, "Stream", lambda device: _Stream(self))
         patch.setattr(torch, "Event", lambda device, enable_timing: _Event(self, device, enable_timing))
         return self

@@ -60,7 +60,9 @@ def execution(
 @pytest.mark.slow
 def test_cells_are_measured_at_the_same_time_and_each_stays_on_its_device(tmp_path: Path) -> None:
     watching = Watching()
-    results = execution(tmp_path, watching, more=VARIANTS).execute()
+    (tmp_path / "set.shapes.tsv").write_text("id\tseconds\na\t1.0\nb\t2.0\n")
+    data = "dataset: {source: set.shapes.tsv, batch_size: 2, rounds: 1}\n"
+    results = execution(tmp_path, watching, more=VARIANTS + data).execute()
     assert watching.most == 2
     assert results.run.status == "complete"
     assert all(cell.latency_s is not None and len(cell.latency_s.rounds) == 2 for cell in results.cells)
@@ -70,6 +72,7 @@ def test_cells_are_measured_at_the_same_time_and_each_stays_on_its_device(tmp_pa
     assert [row["device"] for row in cell_rows(results)] == [cell.device for cell in results.cells]
     (said,) = [note for note in watching.notes if "at the same time" in note]
     assert "2 equal devices (cpu:0, cpu:1)" in said
+    assert "The data set is measured on cpu:0 alone: one device gives the figures of all variants." in watching.notes
 
 
 @pytest.mark.slow

@@ -78,6 +78,10 @@ def test_figures_stay_in_view_beside_a_long_name(page: Page, width: int) -> None
         edges = "row => row.cells[1].getBoundingClientRect().right"
         rows = "[...document.querySelectorAll('[data-table] tbody tr')]"
         assert max(page.browser.execute_script(f"return {rows}.map({edges})")) < width
+        if width >= 1280:  # all figures, not the first alone
+            figures = "[...document.querySelectorAll('[data-table] td.number')]"
+            right = "cell => cell.getBoundingClientRect().right"
+            assert max(page.browser.execute_script(f"return {figures}.map({right})")) < width
         assert page.browser.execute_script("return document.documentElement.scrollWidth") <= width
     whole = page.open(run="older", tab="kernels").one(f"[title='{LONG}']").text
     assert whole.startswith("very_very_")

@@ -170,7 +170,7 @@ def test_gpus_are_read_from_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monke
     tool.write_text(
         "#!/bin/sh\n"
         'case "$1" in\n'
-        '*clocks*) echo "GPU-2, 1590 MHz, 1590 MHz, 70.00 W, 41, 0x0000000000000004, Disabled";;\n'
+        '*clocks*) echo "GPU-2, 1590 MHz, 1590 MHz, 60.00 W, 70.00 W, 41, 0x0000000000000004, Disabled, Enabled";;\n'
         '*gpu=*) echo "Tesla T4, 550.1, 15360 MiB, GPU-1"; echo "Tesla T4, 550.1, 15360 MiB, GPU-2";;\n'
         '*) echo "GPU-2, 4711, 900 MiB";;\n'
         "esac\n"
@@ -181,7 +181,8 @@ def test_gpus_are_read_from_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monke
     assert (first.name, first.driver, first.processes) == ("Tesla T4", "550.1", 0)
     assert second.processes == 1
     assert (first.clock, first.mig) == (None, None)  # not told
-    assert (second.clock, second.power_limit, second.temperature) == ("1590 MHz", "70.00 W", "41")
+    assert (second.clock, second.power_limit, second.temperature) == ("1590 MHz", "60.00 W", "41")
+    assert (second.default_power_limit, second.persistence) == ("70.00 W", "Enabled")
     assert (int(second.throttle_reasons or "0", 16), second.mig) == (4, "Disabled")
 
 

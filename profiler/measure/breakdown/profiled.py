@@ -111,6 +111,7 @@ class Event:
     device: str
     correlation: int
     linked: int
+    annotation: bool = False
 
     @classmethod
     def read(cls, event: Any) -> Event:
@@ -124,6 +125,7 @@ class Event:
             event.device_type().name.lower(),
             event.correlation_id(),
             event.linked_correlation_id(),
+            event.is_user_annotation(),
         )
 
 
@@ -171,9 +173,11 @@ def _add_memory(found: Profiled, events: list[Event], device: Device, chains: Ch
 
 
 def add_operators(found: Profiled, events: list[Event]) -> None:
+    """Device time is that of the kernels and copies that an operator launched; a span that the device was given a name
+    for has them within it, and is none of them."""
     on_device: dict[int, int] = {}
     for event in events:
-        if event.device != "cpu" and event.linked > 0:
+        if event.device != "cpu" and event.linked > 0 and not event.annotation:
             on_device[event.linked] = on_device.get(event.linked, 0) + event.end - event.start
     own = [event for event in events if event.device == "cpu" and not event.name.startswith(OURS)]
     allocations = [event for event in events if event.name == MEMORY and event.device != "cpu"]

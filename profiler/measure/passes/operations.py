@@ -27,7 +27,7 @@ CONVENTION = (
 )
 ABOVE_PEAK = (
     "Of peak is n/a where a call was faster than the measured peak: something disturbed the reference workload, so "
-    "take no share of this run at its word. int8 and half precision alone may pass it, which is that of float32."
+    "take no share of this run at its word. int8, half precision and TF32 alone may pass it, which is that of float32."
 )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from profiler.cli import main
 from profiler.conditions import floor as floors
+from profiler.device import Device
 from profiler.doctor import checks, diagnosis
 from profiler.doctor.checks import Check
 from profiler.doctor.diagnosis import Diagnosis, diagnose
@@ -243,21 +244,58 @@ def test_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.disk(tmp_path).status == "unknown"
 
 
+FINE = Gpu(
+    name="V100",
+    clock="1380 MHz",
+    highest_clock="1530 MHz",
+    temperature="41",
+    slowdown_temperature=87,
+    throttle_reasons="0x0000000000000001",  # idle
+    power_limit="300.00 W",
+    default_power_limit="300.00 W",
+    persistence="Enabled",
+    mig="[N/A]",
+)
+
+
 def test_gpus() -> None:
-    (none,) = checks.gpus([], [])
+    (none,) = checks.gpus([])
     assert none.found.startswith("no GPU")
-    gpu = Gpu(name="V100")
-    (good,) = checks.gpus([gpu], [["Enabled", "1380 MHz", "1530 MHz", "0x0000000000000001"]])
-    assert (good.status, good.found) == ("ok", "V100, 1380 MHz of 1530 MHz now")
-    busy, unread = checks.gpus(
-        [gpu.model_copy(update={"processes": 2}), gpu], [["Disabled", "900 MHz", "1530 MHz", "0x0000000000000068"]]
-    )
+    (good,) = checks.gpus([FINE])
+    assert (good.status, good.found) == ("ok", "V100, 1380 MHz of 1530 MHz now, 41 °C")
+    slow = {"processes": 2, "throttle_reasons": "0x0000000000000068", "persistence": "Disabled"}
+    busy, unread = checks.gpus([FINE.model_copy(update=slow), Gpu(name="V100")])
     assert busy.name == "GPU 0"
     assert "2 other process(es) use it, throttled by hardware slowdown and heat, persistence mode is off" in busy.found
     assert "nvidia-smi -pm 1" in busy.advice
     assert unread.status == "unknown"
-    (cut,) = checks.gpus([Gpu(name="A100", mig="Enabled")], [["Enabled", "1380 MHz", "1530 MHz", "0x0"]])
-    assert (cut.status, "(MIG)" in cut.found) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        ({"mig": "Enabled"}, "cut into parts that share its memory bandwidth and power (MIG)"),
+        ({"temperature": "84"}, "it has 84 °C, 3 degrees below the 87 °C at which it lowers its clock"),
+        ({"power_limit": "210.00 W"}, "its power limit is 210 W, 30% below the usual 300 W"),
+    ],
+)
+def test_what_a_gpu_is_set_to_is_judged_by_its_figure(state: dict[str, str], found: str) -> None:
+    (check,) = checks.gpus([FINE.model_copy(update=state)])
+    assert check.status == "warn"
+    assert found in check.found
+
+
+def test_settings_of_torch_on_a_gpu() -> None:
+    flags = Device("cuda").flags()  # torch's own, which need no GPU
+    unset = checks.torch_on_gpu(flags, "8.0", {})
+    assert unset.status == "ok"
+    assert "float32 is TF32 in convolutions, recurrent layers on this GPU" in unset.found
+    searching = checks.torch_on_gpu(flags | {"cudnn.benchmark": "True"}, "7.0", {"CUDA_LAUNCH_BLOCKING": "1"})
+    assert searching.status == "warn"
+    assert "TF32" not in searching.found, "a V100 has none"
+    assert "cudnn.benchmark is on" in searching.found
+    assert "CUDA_LAUNCH_BLOCKING=1: every launch waits" in searching.found
+    assert checks.torch_on_gpu(None, None, {}).status == "unknown"
 
 
 def runs_with(between: float, within: float, seed: int = 0, runs: int = 7, rounds: int = 10) -> list[list[float]]:

@@ -18,6 +18,7 @@ from profiler.device import Device
 from profiler.errors import ModelError
 from profiler.measure.breakdown import count_parts, find_parts, measure_breakdown
 from profiler.measure.breakdown.labels import Chains, LabelledCall
+from profiler.measure.breakdown.profiled import Event, Profiled, add_operators
 from profiler.measure.breakdown.rows import Rows
 from profiler.measure.breakdown.watch import BackwardTally, Sums, watching, watching_step
 from profiler.measure.passes.memory import tensor_peak
@@ -402,6 +403,25 @@ def test_nothing_is_left_behind_even_by_a_model_that_raises() -> None:
     assert not _global_forward_hooks
     assert not _global_forward_pre_hooks
     assert "step" not in vars(module.decoder)
+
+
+def test_device_time_of_an_operator_is_that_of_its_kernels_alone() -> None:
+    """A named span is on the device, too, and has the same kernels within it."""
+    found = Profiled()
+    add_operators(
+        found,
+        [
+            Event("Optimizer.step#AdamW.step", 0, 100, 1, 0, "cpu", 1, 0, annotation=True),
+            Event("aten::add_", 10, 30, 1, 0, "cpu", 2, 0),
+            Event("kernel", 20, 60, 0, 0, "cuda", 3, 2),
+            Event("Memcpy", 60, 65, 0, 0, "cuda", 4, 2),
+            Event("Optimizer.step#AdamW.step", 20, 65, 0, 0, "cuda", 1, 1, annotation=True),
+        ],
+    )
+    assert {name: row.device_ns for name, row in found.operators.items()} == {
+        "Optimizer.step#AdamW.step": 0,
+        "aten::add_": 45,
+    }
 
 
 def test_a_compiled_model_has_no_parts() -> None:

@@ -103,9 +103,9 @@ function kernelColumns(rows: KernelRow[], choose: (row: KernelRow) => void): Col
     { key: "mean_s", title: "mean, µs", numeric: true, value: (row) => row.mean_s, text: (row) => msText(row.mean_s * 1e3) },
     rows.some((row) => row.occupancy !== null) && { key: "occupancy", title: "occupancy", numeric: true, value: (row) => row.occupancy, text: (row) => occupancyText(row.occupancy!) },
     { key: "tensor_cores", title: "tensor cores", value: (row) => (row.tensor_cores ? "yes" : "no") },
-    { key: "operator", title: "operator", value: (row) => row.operator },
     { key: "least_s", title: "min, µs", numeric: true, value: (row) => row.least_s, text: (row) => msText(row.least_s * 1e3) },
     { key: "most_s", title: "max, µs", numeric: true, value: (row) => row.most_s, text: (row) => msText(row.most_s * 1e3) },
+    { key: "operator", title: "operator", value: (row) => row.operator },
   ];
   return columns.filter((column) => column !== false);
 }

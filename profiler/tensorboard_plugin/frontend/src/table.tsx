@@ -8,6 +8,7 @@ import { useMemo, useState } from "preact/hooks";
 import { treeOf } from "./tree";
 
 const AT_FIRST = 200; // rows; a tree of thousands of modules would take seconds to lay out
+const MANY = 8; // columns, beside which a name has less room
 
 export interface Column<T> {
   key: string; title: string; hint?: string; numeric?: boolean; value: (row: T) => number | string | null | undefined;
@@ -59,7 +60,7 @@ export function DataTable<T extends { name: string; phase?: string }>(props: Tab
     {tree && <span class="folds"><button type="button" onClick={() => setFolds(new Map([["", true]]))}>Unfold all</button>{" "}
       <button type="button" onClick={() => setFolds(new Map([["", false]]))}>Fold all</button></span>}
     <div class="scroll" tabIndex={0} role="region" aria-label={props.name}>
-      <table data-table={props.name}>
+      <table data-table={props.name} class={props.columns.length >= MANY ? "many" : undefined}>
         <thead><tr>{props.columns.map((column) => {
           const sorted = sorting[0]?.id === column.key ? (sorting[0].desc ? "descending" : "ascending") : undefined;
           const next = sorted === "descending" ? `${column.key}:up` : sorted === "ascending" ? "" : `${column.key}:down`;
