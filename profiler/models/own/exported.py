@@ -1,8 +1,8 @@
 """Adapter for a file that was exported for an engine: .onnx, OpenVINO's .xml, ExecuTorch's .pte, AOTInductor's .pt2.
 
     pretrained_model: {source: model.onnx, type: ONNX}
-
-    pretrained_model: {source: whisper-tiny-onnx, type: ONNX}   # a folder: see onnx_folder.py
+    pretrained_model: {source: whisper-tiny-onnx, type: ONNX}         # a folder: see onnx_folder.py
+    pretrained_model: {source: whisper-tiny-ct2, type: CTranslate2}   # see ctranslate2_folder.py
 
 Its inputs are found by looking at the file in a fork (own/signature.py). Engines are native code that reads the file:
 they run in the sandbox or with `--trust`. A .pt2 holds machine code and needs `--trust` anyway.

@@ -23,7 +23,7 @@ def exporter(name: str) -> Any:
     calls = {WHOLE: SeenCalls(STEPS, steps=True), ENCODER: SeenCalls(1), HEAD: SeenCalls(STEPS)}
     calls[DECODER] = SeenCalls(STEPS, steps=True)
     modules = ModuleCalls({*calls}, {WHOLE, ENCODER}, {WHOLE: {DECODER, HEAD}})
-    made = _Exporter.__new__(_Exporter)
+    made: Any = _Exporter.__new__(_Exporter)
     made.modules, made.names = [whole, *whole], {WHOLE: "whole", ENCODER: "encoder", DECODER: "decoder", HEAD: "head"}
     made.runtime = Runtime(name, engine(name), Options())
     made.examples = [Example(None, Seen(calls, modules, set()))]
