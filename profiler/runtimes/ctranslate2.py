@@ -180,13 +180,18 @@ def convert(module: Any, folder: Path, options: Options) -> None:
 def vocabulary(module: Any) -> list[str]:
     """Tokens by their numbers: those that CTranslate2 looks for have their names, all else is told by number."""
     own = module.generation_config
+    last = getattr(own, "no_timestamps_token_id", None)
+    languages = getattr(own, "lang_to_id", None) or {}
     named = {
+        **({last - 1: "<|nospeech|>", last: "<|notimestamps|>"} if last else {}),  # side by side in every Whisper
+        **{number: token for token, number in languages.items()},
         module.config.decoder_start_token_id: "<|startoftranscript|>",
         _first(own.eos_token_id): "<|endoftext|>",
-        getattr(own, "no_timestamps_token_id", None): "<|notimestamps|>",
-        **{number: token for token, number in (getattr(own, "lang_to_id", None) or {}).items()},
     }
-    return [named.get(number, f"<{number}>") for number in range(module.config.vocab_size)]
+    tokens = [named.get(number, f"<{number}>") for number in range(module.config.vocab_size)]
+    if languages:  # a model of several languages is told by an empty token, which OpenAI's have
+        tokens[max(number for number in range(len(tokens)) if number not in named)] = ""
+    return tokens
 
 
 def _first(ids: Any) -> Any:
