@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.comparison.compare import compare_results, compare_sides
 from profiler.comparison.judge import THRESHOLD
@@ -166,6 +166,7 @@ class TunedRun:
     selection: Selection
     choice: Choice | None
     recipe: Path | None
+    plot: Path | None = None  # of the Pareto front
 
 
 def tune(
@@ -180,6 +181,7 @@ def tune(
 
     `resume`: take up the runs of an interrupted call with the same settings.
     """
+    from profiler.report.plots.front import draw_front
     from profiler.tuning.choice import choose
     from profiler.tuning.keep import write_recipe_text
     from profiler.tuning.look import Search
@@ -194,12 +196,14 @@ def tune(
         return TunedRun(look, None, selection, None, None)
     loaded = tuning.final(selection)
     where = _begun(loaded, options.logdir, look) if resume else None
-    final = _measured(run_recipe(loaded, replace(options, resume=where), quiet, signals))
+    final = _measured(run_recipe(loaded, replace(options, resume=where), quiet, signals, "finalists"))
     choice = choose(final.results, tuning.aim)
+    drawn = draw_front(choice, final.results, final.folder)
+    plot = drawn.files[0] if drawn is not None else None
     if choice.pick is None:
-        return TunedRun(look, final, selection, choice, None)
+        return TunedRun(look, final, selection, choice, None, plot)
     write_recipe_text(tuning.kept(choice, final.results, target), target, tuning.loaded.trust)
-    return TunedRun(look, final, selection, choice, target)
+    return TunedRun(look, final, selection, choice, target, plot)
 
 
 def _begun(loaded: LoadedRecipe, logdir: Path, look: LoadedRun | None) -> Path | None:
@@ -244,12 +248,12 @@ def run_recipe(
     options: Options,
     quiet: bool,
     signals: bool = False,
-    question: Question | Search | None = None,
+    question: Question | Search | Literal["finalists"] | None = None,
 ) -> Outcome:
     """Measure, then write recipe and views: the one road of the command line and of Python.
 
     `signals`: Ctrl-C and SIGTERM end the run in order, as a program wants. `question`: what is asked of A and B, or of
-    candidates.
+    candidates; finalists take turns.
     """
     from rich.console import Console
 
@@ -280,14 +284,19 @@ def run_recipe(
 
 
 def _execution(
-    loaded: LoadedRecipe, options: Options, display: Display, question: Question | Search | None
+    loaded: LoadedRecipe,
+    options: Options,
+    display: Display,
+    question: Question | Search | Literal["finalists"] | None,
 ) -> Execution:
     from profiler.execution.ab import AbExecution, Question
     from profiler.execution.run import Execution
-    from profiler.execution.tune import TuneExecution
+    from profiler.execution.tune import FinalExecution, TuneExecution
 
     if question is None:
         return Execution(loaded, options, display)
+    if question == "finalists":
+        return FinalExecution(loaded, options, display)
     if isinstance(question, Question):
         return AbExecution(loaded, options, display, question)
     return TuneExecution(loaded, options, display, question)

@@ -38,6 +38,7 @@ FIXED = {
     "PYTHONUNBUFFERED": "1",
 }
 # Set by the user these change figures; they are passed on as they are and recorded.
+WAIT_POLICY = "OMP_WAIT_POLICY"
 RECORDED = [
     "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
@@ -49,7 +50,7 @@ RECORDED = [
     "KMP_BLOCKTIME",
     "OMP_PROC_BIND",
     "OMP_PLACES",
-    "OMP_WAIT_POLICY",
+    WAIT_POLICY,
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
     "PYTORCH_CUDA_ALLOC_CONF",
 ]
@@ -252,10 +253,13 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def worker_environment(threads: int, trust: bool = False) -> dict[str, str]:
-    """The environment of a worker process. Without `trust` no entry of PYTHONPATH stands for the current folder."""
+def worker_environment(threads: int, trust: bool = False, waiting_sleep: bool = False) -> dict[str, str]:
+    """The environment of a worker process. Without `trust` no entry of PYTHONPATH stands for the current folder.
+    `waiting_sleep`: threads of torch that wait for others do not spin, unless the user has them do so."""
     environment = dict(os.environ)
     environment.update(FIXED)
+    if waiting_sleep:
+        environment.setdefault(WAIT_POLICY, "passive")
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environment[name] = str(threads)
     # The worker finds this very package, installed or not.
@@ -266,12 +270,13 @@ def worker_environment(threads: int, trust: bool = False) -> dict[str, str]:
     return environment
 
 
-def recorded_settings(threads: int) -> WorkerSettings:
+def recorded_settings(threads: int, waiting_sleep: bool = False) -> WorkerSettings:
     """What goes into results.json about how workers run."""
+    environment = worker_environment(threads, waiting_sleep=waiting_sleep)
     return WorkerSettings(
         threads=threads,
         affinity=allowed_cpus(),
-        environment={name: os.environ[name] for name in RECORDED if name in os.environ},
+        environment={name: environment[name] for name in RECORDED if name in environment},
     )
 
 

@@ -19,6 +19,10 @@ LARGE_MODEL = (
     "The model is too large for a copy of its memory pages in each round: equal sides may differ by about 1 % in all "
     "rounds alike, because of where their weights lie."
 )
+WAITING_THREADS = (
+    "Threads of torch that wait for others follow OMP_WAIT_POLICY={} in all variants, since this run compares engines: "
+    "by themselves they would spin for a while, and take CPU time from whatever else runs."
+)
 NO_SANDBOX = (
     "No sandbox was in force: {}. What the model's files make their library do could write files and open connections; "
     "run models that you do not trust elsewhere."

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from profiler import messages
 from profiler.comparison.judge import decided
-from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
-from profiler.execution.run import Execution, Options
+from profiler.execution.run import Options
 from profiler.execution.schedule import RoundSchedule, Visit
-from profiler.execution.workers import same_addresses
-from profiler.measure.latency import RoundSize
-from profiler.measure.layout import can_own_pages
+from profiler.execution.turns import TurnExecution
 from profiler.plan import Cell, later_round_order
 from profiler.recipe.load import LoadedRecipe
-from profiler.recipe.schema import Measure
 from profiler.recipe.sides import Pair
 from profiler.results.types import Sides
 from profiler.units import many
-
-# Calls of each side in a round: enough that the median of their ratios and the slowest of them say something, few
-# enough for many rounds, since it is rounds that differ.
-TURNS = RoundSize(warmup=2, min_calls=1, max_calls=16, seconds=0.25)
 
 
 @dataclass(frozen=True)
@@ -91,30 +82,16 @@ class TurnSchedule(RoundSchedule):
         return len(one) >= self.rounds and decided(one, two, self.threshold) is not None
 
 
-class AbExecution(Execution):
-    """Both sides hold their model in a process of their own; each visit to a cell forks both."""
+class AbExecution(TurnExecution):
+    """Every visit is to a cell of A and the same cell of B."""
+
+    only_together = True
 
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display, question: Question) -> None:
         self.question = question
         super().__init__(loaded, options, display)
-        self.workers.together = True
-        with same_addresses() as same:
-            if not same:
-                self._note(messages.RANDOM_ADDRESSES)
-        if not can_own_pages():
-            self._note(messages.SHARED_PAGES)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
 
     def make_schedule(self) -> RoundSchedule:
         return TurnSchedule(super().make_schedule(), self.question)
-
-    def round_size(self, measure: Measure, long: bool) -> RoundSize:
-        return TURNS
-
-    def cpus(self, number: int, variant: str) -> tuple[int, ...]:
-        """One thread alone may meet a fast CPU while the other side meets a slow one: both get the same, in turn."""
-        if self.threads[variant] > 1:
-            return ()
-        allowed = allowed_cpus()
-        return (allowed[number % len(allowed)],)

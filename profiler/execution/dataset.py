@@ -24,6 +24,9 @@ from profiler.plan import Cell
 from profiler.recipe.load import LoadedRecipe
 from profiler.results.store import ResultsFile
 from profiler.results.types import DatasetResult, Results
+from profiler.runtimes import ENGINES
+
+SAME_SECONDS = 1e-4  # less than two samples
 
 
 class DatasetPasses:
@@ -57,6 +60,7 @@ class DatasetPasses:
         state = self.states[variant]
         if not state.to_do(number):
             return
+        state.skip = self._of_other_shapes(state)
         self._skip_what_cannot_fit(state, number, forecast)
         try:
             while batches := state.to_do(number):
@@ -163,6 +167,22 @@ class DatasetPasses:
             batch = state.batches[index]
             if not batch.latency_s:
                 batch.skipped = forecast.too_large(Cell(state.variant, batch.longest_s, len(batch.ids)), memory, rate)
+
+    def _of_other_shapes(self, state: DatasetState) -> str | None:
+        """Why an engine whose files are for the shapes of the grid cannot take the set; None where it may."""
+        model = self.file.head.model(state.variant)
+        use = model.conversion.runtime if model is not None and model.conversion is not None else None
+        if use is None or use.any_shape:
+            return None
+        grid = self.loaded.by_variant[state.variant].profiling_dimensions
+        for batch in state.batches:
+            same_length = any(abs(batch.longest_s - seconds) < SAME_SECONDS for seconds in grid.audio_mockup_secs)
+            if same_length and len(batch.ids) in grid.batch_sizes:
+                return None
+        return (
+            f"variant not supported: files of {ENGINES[use.engine].title} are for the shapes of the grid alone, and "
+            "no batch of the data set has one of them; take an engine whose files take any length, such as onnxruntime"
+        )
 
     def _put(self, state: DatasetState) -> DatasetResult:
         example = self.loaded.recipe.profiling_dimensions.example_audio

@@ -12,7 +12,7 @@ from profiler import __version__, messages, sandbox
 from profiler.conditions.differences import PACKAGES_THAT_MATTER, SAME_MACHINE, Pair, unequal_keys
 from profiler.conditions.floor import record_floor
 from profiler.conditions.gpu import nvml
-from profiler.environment import read_environment, read_repository, recorded_settings
+from profiler.environment import WAIT_POLICY, read_environment, read_repository, recorded_settings
 from profiler.errors import UserError
 from profiler.recipe.load import LoadedRecipe
 from profiler.recipe.schema import Recipe
@@ -43,7 +43,7 @@ def new_results(loaded: LoadedRecipe, identity: str, command: str, device: str, 
                 "threads": threads[recipe.variants[0].name],
                 "device": device,
                 "sandbox": sandbox.state(loaded.trust),
-                "settings": {name: recorded_settings(count) for name, count in threads.items()},
+                "settings": {name: recorded_settings(count, recipe.has_engines) for name, count in threads.items()},
                 "noise_floor": record_floor(threads[recipe.variants[0].name]),
             }
         ),
@@ -63,6 +63,8 @@ def warnings_at_start(environment: Environment, device: str, recipe: Recipe) -> 
         found.append(messages.gpu_shared(others))
     if device.startswith("cuda") and isinstance(why := nvml(), str):
         found.append(messages.gpu_unwatched(why))
+    if recipe.has_engines and any(each.threads > 1 for each in environment.settings.values()):
+        found.append(messages.WAITING_THREADS.format(os.environ.get(WAIT_POLICY, "passive")))
     if recipe.profiling_dimensions.example_audio is None:
         found.append(messages.RANDOM_DATA)
     protection = environment.sandbox

@@ -70,6 +70,8 @@ class Options:
 class Execution:
     """One run, from an empty folder (or an interrupted run) to its results."""
 
+    only_together = False  # whether cells that take turns say nothing without one another
+
     def __init__(self, loaded: LoadedRecipe, options: Options, display: Display) -> None:
         self.loaded = loaded
         self.recipe = loaded.recipe
@@ -250,23 +252,24 @@ class Execution:
         self.display.round_done(number, self.recipe.measure.rounds, self.schedule.progress())
 
     def _visit(self, number: int, cells: Visit, handoffs: dict[str, float | None]) -> None:
-        """A cell in a round, or two that take turns."""
+        """A cell in a round, or several that take turns."""
         states = [self.states[cell] for cell in cells]
         for state in states:
             if state.open:
                 self._ready(state.cell.variant, self.lanes.of(state.cell))
             if number == 0 and state.open:
                 state.skip = self._reason_to_skip(state.cell)
-        if all(state.open for state in states):
-            self.display.cell(cells[0], number, self._to_come()[0])
-            with self._failing(cells[0].variant):
-                self._measure(number, states, handoffs)
+        to_measure = [state for state in states if state.open]
+        if to_measure and (len(to_measure) == len(states) or not self.only_together):
+            self.display.cell(to_measure[0].cell, number, self._to_come()[0])
+            with self._failing(to_measure[0].cell.variant):
+                self._measure(number, to_measure, handoffs)
         for state in states:
             self.forecasts[state.cell.variant].learn(state)
             self.display.cell_done(self._put(state), number, *self._to_come())
 
     def _measure(self, number: int, states: list[CellState], handoffs: dict[str, float | None]) -> None:
-        """All passes of a cell in a round, or of two that take turns. What was done before a pass failed is kept.
+        """All passes of a cell in a round, or of several that take turns. What was done before a pass failed is kept.
 
         The time from thread to thread is taken once in a round, for it changes with the machine, not with the cell.
         """
@@ -275,7 +278,7 @@ class Execution:
         workers = [lane.ready(variant) for variant in jobs]
         gpu, pids = self.lanes.facts.get(lane.device.name), self.lanes.pids
         gpu_before, before = read_gpu(gpu), counters.read_counters(pids)
-        limit = max(self.loaded.by_variant[variant].measure.limit for variant in jobs)
+        limit = sum(self.loaded.by_variant[variant].measure.limit for variant in jobs)  # each waits for the others
         # Of several devices at work there is no one call that could be shown.
         on_event = Display().event if self.lanes.several else self.display.event
         with self.lanes.measuring():

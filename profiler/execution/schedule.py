@@ -24,7 +24,7 @@ from profiler.results.statistics import INTERVAL_NEEDS
 from profiler.units import many
 
 StoppedBy = Literal["width", "budget", "rounds", "decided"]
-Visit = tuple[Cell, ...]  # one cell, or two that take turns
+Visit = tuple[Cell, ...]  # one cell, or several that take turns
 UNLIMITED = Allowance()
 
 
@@ -97,7 +97,11 @@ class RoundSchedule:
     def seconds_left(self, without: Collection[Cell] = ()) -> float:
         """Of the time for all cells: what some do not need, others may."""
         given = sum(self.measure[cell.variant].budget for cell in self._open() if cell not in without)
-        return given - sum(state.work.get("time", 0.0) for state in self.states.values())
+        return given - sum(map(self.spent, self.states))
+
+    def spent(self, cell: Cell) -> float:
+        """Seconds of timing that it has had."""
+        return self.states[cell].work.get("time", 0.0)
 
     def span_left(self) -> float:
         """Seconds for which the run goes on with all cells, however stable; a quick look, without intervals, just takes
@@ -122,7 +126,7 @@ class RoundSchedule:
     def _affordable(self, cell: Cell) -> int:
         """How many more rounds the time of the cell allows, beyond the first, which every cell gets."""
         state = self.states[cell]
-        spent = state.work.get("time", 0.0) if state.rounds else None
+        spent = self.spent(cell) if state.rounds else None
         return self._allowance(cell).more_rounds(self.call_seconds(cell), spent)
 
     def _cells(self) -> list[Cell]:

@@ -19,9 +19,9 @@ from profiler.temporary import TemporaryFolder
 PROGRAM = Path(__file__).with_name("standalone_worker.py")
 
 
-def environment(threads: int) -> dict[str, str]:
+def environment(threads: int, waiting_sleep: bool = False) -> dict[str, str]:
     """As for every worker, without the way to this package: its files may not get in the way of others'."""
-    made = worker_environment(threads, trust=True)
+    made = worker_environment(threads, trust=True, waiting_sleep=waiting_sleep)
     given = os.environ.get("PYTHONPATH")
     made.pop("PYTHONPATH")
     return made if given is None else {**made, "PYTHONPATH": given}

@@ -1,9 +1,14 @@
-"""The quick look of `tune`: an ordinary run in which every round visits fewer candidates, by successive halving.
+"""The two runs of `tune`.
+
+The quick look is an ordinary run in which every round visits fewer candidates, by successive halving:
 
     round 1                all candidates; where error rates decide, then the data set, once for each way to compute
     rounds 2, 3            the better half    rounds 4 ... 7   a quarter    ...   until a few variants are left
 
-What leaves keeps its figures in the results, and lets its model go.
+What leaves keeps its figures in the results, and lets its model go. In the final, those that are left take turns as the
+sides of an A/B run do, at each batch size:
+
+    round 1   A B C D, D C B A, A B C D ...      round 2   C A D B, B D A C, ...      in processes of their own
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from profiler.execution.cell import CellState
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.turns import TurnExecution
 from profiler.plan import Cell, later_round_order
 from profiler.recipe.load import LoadedRecipe
 from profiler.tuning.halving import Selection, halve, rounds_by
@@ -130,3 +136,39 @@ class TuneExecution(Execution):
             if variant not in needed:
                 for workers in self.lanes.workers:
                     workers.let_go(variant)
+
+
+class FinalSchedule(RoundSchedule):
+    """As of any run, but that the finalists at a batch size come together: where one is visited, so are the others."""
+
+    def __init__(self, plain: RoundSchedule) -> None:
+        super().__init__(
+            plain.states,
+            plain.measure,
+            plain.seed,
+            plain.rounds,
+            plain.clock,
+            allowances=plain.allowances,
+            call_seconds=plain.call_seconds,
+        )
+
+    def next_round(self, by_variant: bool = False) -> list[Visit] | None:
+        visits = super().next_round()
+        if visits is None:
+            return None
+        places, order = dict.fromkeys(cell.place for (cell,) in visits), self._open()
+        if self.number > 1:  # the first round writes the variants in the recipe's order; then who begins differs
+            order = later_round_order(order, self.seed, self.number)
+        return [tuple(cell for cell in order if cell.place == place) for place in places]
+
+    def spent(self, cell: Cell) -> float:
+        """A cell's timing lasts until all at its batch size have had their turns: the time is that of all of them."""
+        together = sum(other.place == cell.place for other in self.states)
+        return super().spent(cell) / together
+
+
+class FinalExecution(TurnExecution):
+    """The finalists, and the first variant that they are compared with."""
+
+    def make_schedule(self) -> RoundSchedule:
+        return FinalSchedule(super().make_schedule())

@@ -97,6 +97,7 @@ class WorkerHandle:
         same_place: bool = False,
         trust: bool = False,
         audio: standalone.AudioFiles | None = None,
+        waiting_sleep: bool = False,
     ) -> None:
         # -P: nothing is imported from the current folder, where anybody's files may lie
         program = ["-P", "-m", "profiler.execution.worker"] if audio is None else [str(standalone.PROGRAM)]
@@ -110,7 +111,8 @@ class WorkerHandle:
         self.used = False  # whether it has begun a job
         self._temporary = None if trust else TemporaryFolder()
         self.places = _places(log.parent, self._temporary.path) if self._temporary else None
-        environment = worker_environment(threads, trust) if audio is None else standalone.environment(threads)
+        own = worker_environment(threads, trust, waiting_sleep)
+        environment = own if audio is None else standalone.environment(threads, waiting_sleep)
         if self.places is not None:
             environment.update(sandbox.environment(self.places))
         with log.open("ab") as output, same_addresses(same_place):
@@ -370,7 +372,8 @@ class Workers:
         trust, inputs = self.loaded.trust, standalone.AudioFiles() if self._standalone(variant) else None
         if inputs is not None and not trust:
             raise ModelError("an adapter file is a program; if you trust it, add --trust")
-        worker = WorkerHandle(log, self.threads[variant], python, self.together, trust, inputs)
+        sleep = self.loaded.recipe.has_engines
+        worker = WorkerHandle(log, self.threads[variant], python, self.together, trust, inputs, sleep)
         self._workers[variant] = worker
         try:
             request = channel.Load(
@@ -463,7 +466,7 @@ class Workers:
             return error.results, error
 
     def take_turns(self, jobs: dict[str, channel.CellJob], timeout: float, on_event: OnEvent) -> list[Outcome]:
-        """Do two jobs whose timed calls take turns: A B, B A, A B, ... Each has a process of its own; one sleeps."""
+        """Do jobs whose timed calls take turns: A B C, C B A, A B C, ... Each has a process; one is awake."""
         size = next(iter(jobs.values())).size
         walls: list[list[float]] = [[] for _ in jobs]
         running: list[RunningJob] = []
@@ -475,19 +478,19 @@ class Workers:
             except JobFailed as error:
                 failures[number] = error
 
-        for number, (variant, job) in enumerate(jobs.items()):  # one warms up, rests, and only then the other starts
+        for number, (variant, job) in enumerate(jobs.items()):  # one warms up, rests, and only then the next starts
             running.append(self.ready(variant).start(structs.replace(job, turns=True), timeout, on_event))
             step(number, lambda job: job.wait_for(channel.Called))
         turns = 0
         while not all(size.enough(walls[number]) for number in range(len(jobs)) if failures[number] is None):
-            for number in (0, 1) if turns % 2 == 0 else (1, 0):
-                if failures[number] is None:  # a side whose other side failed goes on alone: it has figures of its own
+            for number in range(len(jobs)) if turns % 2 == 0 else reversed(range(len(jobs))):
+                if failures[number] is None:  # where others failed it goes on without: it has figures of its own
                     wall = step(number, lambda job: job.call())
                     walls[number] += [wall] if wall is not None else []
             turns += 1
         for number in range(len(running)):
             if failures[number] is None:
-                step(number, lambda job: job.finish_turns())  # before the other's: passes beside timing do not overlap
+                step(number, lambda job: job.finish_turns())  # before the next's: passes beside timing do not overlap
         return [(job.results, failure) for job, failure in zip(running, failures, strict=True)]
 
     def reference(self, variant: str, timeout: float) -> Reference | None:

@@ -140,6 +140,16 @@ class Chunks:
 
 
 @dataclass
+class OwnExport:
+    """Files for engines that a model's package brings along: `files`, by engine, compute what `module` does, and `run`
+    is the timed region that calls this module, where the usual one calls it in a place that cannot be reached."""
+
+    module: torch.nn.Module
+    run: Callable[[Any], Any]
+    files: dict[str, Path]
+
+
+@dataclass
 class Model:
     """A loaded model.
 
@@ -165,4 +175,5 @@ class Model:
     graph: Graphed | None = None  # `run`, where calls are recorded on the device and replayed
     file_bytes: int | None = None  # of the file that has its weights, where no module of ours holds them
     runtime: Runtime | None = None  # the engine that runs parts of it
+    own_export: OwnExport | None = None  # what its package brings for engines
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

@@ -3,7 +3,8 @@
     pretrained_model: {source: silero_vad, type: SileroVAD}
 
 The timed region is the package's own loop over windows of 32 ms, from waveforms to a probability of speech for each
-window; the state goes from window to window, and each window is timed as a chunk.
+window; the state goes from window to window, and each window is timed as a chunk. For ONNX Runtime and OpenVINO the
+package brings a file of its own, which takes the place of the network.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.errors import ModelError
 from profiler.models.formats import Format, Found
-from profiler.models.model import Chunks, Model, ModelRequest
+from profiler.models.model import Chunks, Model, ModelRequest, OwnExport
 from profiler.models.registry import Needs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from profiler.audio import Batch
 
 LIBRARY = "silero-vad"
@@ -27,6 +30,8 @@ NEEDS = Needs(("silero_vad",), 'pip install "speech-profiler[silero]"')
 SOURCE = "silero_vad"
 RATE = 16000
 WINDOW = 512  # samples; the model takes no other length at this rate
+CONTEXT, STATE = 64, 128  # samples before a window that the network sees again; numbers of its state
+ONNX = "silero_vad_16k_op15.onnx"  # of any batch size
 
 
 class Package(Format):
@@ -66,21 +71,51 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
     chunks = Chunks(WINDOW / RATE, 0.0)
 
-    def run(waveforms: Any) -> Any:
-        model.reset_states()
+    def over_windows(step: Callable[[Any], Any], waveforms: Any) -> Any:
         found = []
         for window in waveforms.split(WINDOW, dim=1):
             before = time.perf_counter()
-            found.append(model(window.to(request.device), RATE).cpu())
+            found.append(step(window.to(request.device)).cpu())
             chunks.times.append(time.perf_counter() - before)
         return torch.cat(found, dim=1)
 
+    def run(waveforms: Any) -> Any:
+        model.reset_states()
+        return over_windows(lambda window: model(window, RATE), waveforms)
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        """What the package's script calls for a window: with samples, state and rate, as its ONNX file takes them."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = used
+
+        def forward(self, samples: Any, state: Any, rate: Any) -> Any:
+            return self.network(samples, state)
+
+    def run_network(waveforms: Any) -> Any:
+        """The same as `run`, with what the script does around its network done here."""
+        rows, rate = waveforms.shape[0], torch.tensor(RATE)
+        state, context = torch.zeros(2, rows, STATE), torch.zeros(rows, CONTEXT)
+
+        def step(window: Any) -> Any:
+            nonlocal state, context
+            samples = torch.cat([context, window], dim=1)
+            context = samples[:, -CONTEXT:]
+            chance, state = network(samples, state, rate)
+            return chance
+
+        return over_windows(step, waveforms)
+
     used, unused = model._model, model._model_8k
+    network = Network()
+    own = OwnExport(network, run_network, dict.fromkeys(("onnxruntime", "openvino"), Path(source).with_name(ONNX)))
     count = sum(parameter.numel() for parameter in unused.parameters())
     notes = [f"The package also loads a network for 8 kHz, of {count:,} parameters, which is not run and not counted."]
     parts = dict(used.named_children())
+    beside = {"script": model}
     return Model(
-        used, prepare, run, "speech probabilities", RATE, parts, notes, chunks=chunks, beside={"script": model}
+        used, prepare, run, "speech probabilities", RATE, parts, notes, chunks=chunks, beside=beside, own_export=own
     )
 
 

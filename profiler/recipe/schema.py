@@ -522,6 +522,11 @@ class Recipe(Section):
     dataset: Dataset | None = Field(None, description="real lengths to measure beside the grid")
     variants: list[Variant] = Field(default_factory=lambda: [Variant(name="float32")], min_length=1, max_length=100)
 
+    @property
+    def has_engines(self) -> bool:
+        """Whether a variant is run by another engine than torch."""
+        return any(variant.runtime != "torch" for variant in self.variants)
+
     @model_validator(mode="after")
     def _can_be_measured(self) -> Recipe:
         grid = self.profiling_dimensions

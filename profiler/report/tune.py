@@ -1,13 +1,17 @@
-"""What `tune` ends with: how many were tried, the Pareto front, the pick and why, on one screen."""
+"""What `tune` ends with: how many were tried, the Pareto front as a table and a plot, the pick and why: one screen."""
 
 from __future__ import annotations
 
+import math
+import string
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiler.metrics import LATENCY, PEAK, RTF
+from profiler.report.plots.front import LEAST, LOGARITHMIC
 from profiler.report.table import Table
 from profiler.report.variants import ratio_text
-from profiler.tuning.choice import Point
+from profiler.tuning.choice import Choice, Point
 from profiler.tuning.limits import FIGURES, RATES
 from profiler.units import many, place_text
 
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 7
 MOST_REASONS = 3
+MOST_LINES = 25
+WIDTH = 50  # characters between the ends of the plot's axis
+LEAST_ROWS, MOST_ROWS = 3, 7  # of the plot; where there is no room for so few, the picture in the folder has to do
 
 
 def tuned_parts(tuning: Tuning, found: TunedRun) -> list[Table | str]:
@@ -25,7 +32,50 @@ def tuned_parts(tuning: Tuning, found: TunedRun) -> list[Table | str]:
     if found.choice is not None and found.choice.points:
         parts.append(_front(tuning, found))
     parts.append(_pick(found))
-    return parts
+    if found.choice is not None:
+        used = sum(
+            len(part.markdown().splitlines() if isinstance(part, Table) else part.splitlines()) for part in parts
+        )
+        parts.insert(2, plot_text(found.choice, MOST_LINES - used - len(parts)))
+    return [part for part in parts if part]
+
+
+def shown_points(choice: Choice) -> dict[str, Point]:
+    """The rows of the table, by the letters that they have in the plot."""
+    points = [point for point in choice.points if point.front or point is choice.pick]
+    return dict(zip(string.ascii_lowercase, points[:MOST_POINTS], strict=False))
+
+
+def plot_text(choice: Choice, lines: int) -> str:
+    """The points in so many lines, indented as Markdown has what keeps its spaces; empty where that is little."""
+    known, rows = choice.places, min(lines - 2, MOST_ROWS)
+    if len(known) < LEAST or rows < LEAST_ROWS:
+        return ""
+    x, y = (FIGURES[name] for name in choice.axes)
+    points, across, up = (list(each) for each in zip(*known, strict=True))
+    columns, heights = _positions(across, WIDTH), _positions(up, rows)
+    marks = {id(point): letter for letter, point in shown_points(choice).items()}
+    grid = [[" "] * WIDTH for _ in range(rows)]
+    for point, column, height in sorted(
+        zip(points, columns, heights, strict=True), key=lambda each: (each[0] is choice.pick, id(each[0]) in marks)
+    ):
+        grid[rows - 1 - height][column] = marks.get(id(point), ".")
+    ends = [y.number(max(up)), *[""] * (rows - 2), y.number(min(up))]
+    wide = max(map(len, ends))
+    low, high = x.number(min(across)), x.number(max(across))
+    drawn = [f"{end:>{wide}} |{''.join(row).rstrip()}" for end, row in zip(ends, grid, strict=True)]
+    head = f"{y.head}, over {x.head}" + ("; .: not on the front" if len(known) > len(marks) else "")
+    axis = f"{'':>{wide}} {low} {'-' * (WIDTH - len(low) - len(high) - 1)} {high}"
+    return "\n".join(f"    {line}" for line in (head, *drawn, axis))
+
+
+def _positions(values: Sequence[float], count: int) -> list[int]:
+    """Where each stands of so many places, by its logarithm where they differ much."""
+    low, high = min(values), max(values)
+    if low > 0 and high > LOGARITHMIC * low:
+        values = [math.log(value) for value in values]
+        low, high = math.log(low), math.log(high)
+    return [round((value - low) / (high - low) * (count - 1)) if high > low else 0 for value in values]
 
 
 def _tried(tuning: Tuning, found: TunedRun) -> str:
@@ -63,6 +113,7 @@ def _front(tuning: Tuning, found: TunedRun) -> Table:
     assert found.choice is not None
     assert found.final is not None
     points = [point for point in found.choice.points if point.front or point is found.choice.pick]
+    letters = {id(point): letter for letter, point in shown_points(found.choice).items()}
     first = found.final.results.variants[0]
     limited = [limit.figure for limit in tuning.aim.limits]
     rates = [name for name in RATES if any(point.figures.get(name) for point in points)]
@@ -71,7 +122,7 @@ def _front(tuning: Tuning, found: TunedRun) -> Table:
     header = ["variant", "batch", RTF.head, LATENCY.head, PEAK.head, *(FIGURES[name].head for name in (*extra, *rates))]
     rows = []
     for point in points[:MOST_POINTS]:
-        row = [point.cell.variant, str(point.cell.batch_size), *_shown(point)]
+        row = [f"{letters[id(point)]}: {point.cell.variant}", str(point.cell.batch_size), *_shown(point)]
         row += [FIGURES[name].number(point.number(name)) for name in (*extra, *rates)]
         rows.append([*row, _ratio(point), _mark(point, found)])
     title = f"Pareto front of the finalists, {tuning.seconds:g} s of audio: RTF, latency, memory"
@@ -113,6 +164,8 @@ def _pick(found: TunedRun) -> str:
         lines.append(f"Recipe: {found.recipe}")
     runs = [run for run in (found.final, found.look) if run is not None]
     lines.append("Report: " + "   Candidates: ".join(str(run.folder / "report.html") for run in runs))
+    if found.plot is not None:
+        lines.append(f"Plot: {found.plot}")
     return "\n".join(lines)
 
 
@@ -139,6 +192,7 @@ def plain_tuned(tuning: Tuning, found: TunedRun) -> dict[str, Any]:
         "pick": _plain_point(choice.pick) if choice and choice.pick else None,
         "why": choice.why if choice else _nearest(found),
         "recipe": str(found.recipe) if found.recipe else None,
+        "plot": str(found.plot) if found.plot else None,
         "runs": [str(run.folder) for run in (found.look, found.final) if run],
     }
 

@@ -124,13 +124,15 @@ def changes_table(title: str, results: Results) -> Table | None:
         SIZE.head,
         "largest difference",
         "mean difference",
+        "tokens that agree",
         "engine",
     ]
     table = Table(title, header, [_change_row(model) for model in changed])
     table.remarks.append(
         "Layers and parameters: what was converted. Size: the saved state, before and after. Differences are of the "
         "output on the same speech, relative to its mean size in brackets: of the final output, or of the last part "
-        "that gives numbers where the final output is text."
+        "that gives numbers where the final output is text. Tokens: of those texts, letters where a model gives no "
+        "token ids."
     )
     for model in changed:
         table.remarks += [f"- {model.variant}: {note}" for note in (model.conversion.notes if model.conversion else [])]
@@ -152,6 +154,7 @@ def _change_row(model: ModelResult) -> list[str]:
         f"{SIZE.number(before)} to {SIZE.number(after)}" if after != before else "unchanged",
         _number(difference.max),
         mean,
+        "" if difference.tokens_agree is None else f"{difference.tokens_agree:.1%}",
         conversion.engine or "",
     ]
 
@@ -166,9 +169,9 @@ def engines_table(title: str, results: Results) -> Table | None:
     header += [EXPORT.head, EXPORT_PEAK.head, FILE.head, LOAD.head]
     table = Table(title, header, [_engine_row(variant, use) for variant, use in used])
     table.remarks.append(
-        "Runs: the modules that the engine runs; all else of a call runs in torch. Threads, precision and waiting "
-        "threads: read back from the engine, n/a where it does not tell. Peak: of the process that exported. Loading "
-        "is in no timed call."
+        "Runs: the modules that the engine runs; all else of a call runs in torch. Threads and precision: read back "
+        "from the engine, n/a where it does not tell. Waiting threads: whether they sleep, and how many CPUs they kept "
+        "busy in the 20 ms after a call. Peak: of the process that exported. Loading is in no timed call."
     )
     if any(use.cached for _, use in used):
         table.remarks.append("(cached): exported by an earlier run; time and memory are of then.")
@@ -177,6 +180,7 @@ def engines_table(title: str, results: Results) -> Table | None:
 
 def _engine_row(variant: str, use: RuntimeUse) -> list[str]:
     waiting = "n/a" if use.spinning is None else "spin" if use.spinning else "sleep"
+    waiting += f" ({use.waiting_cpus:.1f} CPUs)" if use.waiting_cpus is not None else ""
     row = [variant, f"{use.engine} {use.version}", ", ".join(use.parts), str(use.threads or "n/a")]
     row += [use.precision or "n/a", waiting, EXPORT.number(use.export_s) + (" (cached)" if use.cached else "")]
     return [*row, EXPORT_PEAK.number(use.export_peak_bytes), FILE.number(use.file_bytes), LOAD.number(use.load_s)]

@@ -134,10 +134,11 @@ class OutputDifference(Distance):
     components: dict[str, Distance] = Field(default_factory=dict)
     texts: int = 0  # compared
     texts_changed: float | None = None  # share
+    tokens_agree: float | None = None  # share of tokens, or letters, that both have in the same order
 
 
 class RuntimeUse(Record):
-    """What an engine runs of a model, and how it was made. Threads, precision, spinning: as the engine itself says."""
+    """What an engine runs of a model, and how it was made. Threads and precision: as the engine itself says."""
 
     engine: str
     version: str
@@ -148,7 +149,8 @@ class RuntimeUse(Record):
     any_shape: bool = True  # a file takes any length and batch; else there is one for each shape
     threads: int | None = None
     precision: str | None = None
-    spinning: bool | None = None  # whether waiting threads keep a CPU busy
+    spinning: bool | None = None  # whether waiting threads keep a CPU busy, by its setting or as measured
+    waiting_cpus: float | None = None  # CPUs that they kept busy in the 20 ms after a call; null: not measured
     export_s: float
     export_peak_bytes: int  # of the process that exported
     cached: bool = False  # exported by an earlier run, with the figures of then

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +63,9 @@ class AotSession:
         import torch
 
         self._call: Any = torch._inductor.aoti_load_package(str(file))
-        self._threads = _compiled_threads(file)
+        sources = _sources(file)
+        self._threads = _compiled_threads(sources)
+        self._lower = _lower_precision(sources)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         import torch
@@ -75,17 +76,28 @@ class AotSession:
     def describe(self) -> Settings:
         import torch
 
-        spins = sys.platform == "linux" and os.environ.get("OMP_WAIT_POLICY", "").lower() == "active"
         threads = self._threads or torch.get_num_threads()
-        return Settings(threads, "float32", spins, ("Its threads are torch's own.",))
+        return Settings(threads, self._lower or "float32", notes=("Its threads are torch's own.",))
 
     def calls(self) -> list[EngineCall]:
         return []
 
 
-def _compiled_threads(file: Path) -> int | None:
-    """The number of threads that stands in the generated code; none where no loop is parallel."""
+def _sources(file: Path) -> list[bytes]:
+    """The generated code, which lies in the package."""
     with zipfile.ZipFile(file) as package:
-        sources = [package.read(name) for name in package.namelist() if name.endswith(".cpp")]
+        return [package.read(name) for name in package.namelist() if name.endswith(".cpp")]
+
+
+def _compiled_threads(sources: Sequence[bytes]) -> int | None:
+    """The number of threads that stands in it; none where no loop is parallel."""
     found = {int(number) for source in sources for number in re.findall(rb"num_threads\((\d+)\)", source)}
     return max(found, default=None)
+
+
+def _lower_precision(sources: Sequence[bytes]) -> str | None:
+    """A precision below float32 that it computes in."""
+    found = {
+        kind.decode() for source in sources for kind in re.findall(rb"cached_torch_dtype_(bfloat16|float16)", source)
+    }
+    return min(found, default=None)

@@ -6,7 +6,7 @@ read back (`Settings`): one that does something else than asked is refused by `c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -36,7 +36,7 @@ class Settings:
 
     threads: int | None = None
     precision: str | None = None
-    spinning: bool | None = None  # whether waiting threads keep a CPU busy
+    spinning: bool | None = None  # whether its setting has waiting threads keep a CPU busy; what they do is measured
     notes: tuple[str, ...] = ()
 
 
@@ -103,6 +103,12 @@ class Engine(Protocol):
 
     def load(self, file: Path, options: Options) -> Session:
         """Open the file. Raises NotSupported."""
+
+
+def precision_of(tensors: Iterable[TensorInfo]) -> str | None:
+    """By the inputs and outputs of a file, of an engine that computes in what the file has; None where they differ."""
+    floats = {info.dtype for info in tensors if "float" in info.dtype}
+    return floats.pop() if len(floats) == 1 else None
 
 
 def check(asked: Options, found: Settings) -> None:

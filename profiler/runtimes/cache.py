@@ -1,8 +1,8 @@
 """Module + how it is exported -> a folder in the file cache, named by all that decides what the file holds.
 
 That is the architecture (classes, their settings and their source), the weights, the shapes, the options that the file
-depends on, and the versions of the libraries. What is cached is used again as it is; a folder is there whole or not at
-all.
+depends on, the versions of the libraries, and our own code that exports: its source, since who works on it has the same
+version all day. What is cached is used again as it is; a folder is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler import __version__
-
 if TYPE_CHECKING:
     import torch
 
 PLAIN = (bool, int, float, str, type(None))
 LIBRARIES = ("torch", "transformers", "speechbrain")
+HERE = Path(__file__).resolve().parent
+SHARED = ("base", "cache", "part", "tensors")  # modules of this folder that all engines' files depend on
 
 
 def fingerprint(module: torch.nn.Module) -> str:
@@ -48,13 +48,16 @@ def fingerprint(module: torch.nn.Module) -> str:
     return found.hexdigest()
 
 
-def key(*parts: Any, packages: Sequence[str]) -> str:
-    """The name of the folder."""
-    versions = [f"speech-profiler {__version__}", f"python {sys.version_info[:2]}"]
+def key(runtime: str, *parts: Any, packages: Sequence[str], code: Sequence[Path] = ()) -> str:
+    """The name of the folder. `code`: files that decide what is written, beside those of this folder."""
+    versions = [f"python {sys.version_info[:2]}"]
     for package in (*LIBRARIES, *packages):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions.append(f"{package} {importlib.metadata.version(package)}")
-    return hashlib.sha256(repr((*parts, versions)).encode()).hexdigest()[:32]
+    sources = hashlib.sha256()
+    for file in (*(HERE / f"{name}.py" for name in (*SHARED, runtime)), *code):
+        sources.update(file.read_bytes())
+    return hashlib.sha256(repr((runtime, *parts, versions, sources.hexdigest())).encode()).hexdigest()[:32]
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class WhisperSession:
         return [list(result.sequences_ids[0]) for result in found]
 
     def describe(self) -> Settings:
-        told = f"CTranslate2 was given {self._given} threads, and does not tell how many it uses or whether they spin."
+        told = f"CTranslate2 was given {self._given} threads, and does not tell how many it uses."
         return Settings(precision=self.computes.rpartition("_")[2], notes=(told,))
 
     def calls(self) -> list[EngineCall]:

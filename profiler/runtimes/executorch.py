@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.runtimes.base import EngineCall, Options, Settings, TensorInfo
+from profiler.runtimes.base import EngineCall, Options, Settings, TensorInfo, precision_of
 
 if TYPE_CHECKING:
     import torch
@@ -28,9 +28,21 @@ def export(program: ExportedProgram, file: Path, options: Options) -> None:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    lowered = to_edge_transform_and_lower(_in_order(program), partitioner=[XnnpackPartitioner()])
     with file.open("wb") as sink:
         lowered.to_executorch().write_to_file(sink)
+
+
+def _in_order(program: ExportedProgram) -> ExportedProgram:
+    """With inputs that lie in memory as their dimensions are named: the file is for the order of the example alone, and
+    a transposed one, as libraries give between layers, would be another shape to it."""
+    import torch
+
+    given = [value for value in program.example_inputs[0] if isinstance(value, torch.Tensor)]
+    ordered = [torch.empty(value.shape, dtype=value.dtype).copy_(value) for value in given]
+    if all(one.stride() == other.stride() for one, other in zip(given, ordered, strict=True)):
+        return program
+    return torch.export.export(program.module(), tuple(ordered), strict=False)
 
 
 def options(options: Options) -> str:
@@ -54,10 +66,13 @@ class ExecuTorchSession:
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         # Copied, for what it gives lies in memory of its own that the next call writes to.
-        return [value.clone() for value in self._program.forward([tensor.contiguous() for tensor in tensors])]
+        import torch
+
+        given = [torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor) for tensor in tensors]
+        return [value.clone() for value in self._program.forward(given)]
 
     def describe(self) -> Settings:
-        return Settings(self._library._threadpool_get_thread_count(), "float32")
+        return Settings(self._library._threadpool_get_thread_count(), precision_of((*self.inputs, *self.outputs)))
 
     def calls(self) -> list[EngineCall]:
         return []

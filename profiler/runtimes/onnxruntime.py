@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.runtimes.base import EngineCall, Node, Options, Settings, TensorInfo
+from profiler.runtimes.base import EngineCall, Node, Options, Settings, TensorInfo, precision_of
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,7 @@ LARGEST = 1 << 31  # bytes of an ONNX file; beyond it weights lie beside it
 def export(program: ExportedProgram, file: Path, options: Options) -> None:
     import torch
 
+    drop_empty_squeezes(program)
     made: Any = torch.onnx.export(program, dynamo=True, verbose=False)
     if options.quantize is None:
         _save(made, file)
@@ -42,6 +43,19 @@ def export(program: ExportedProgram, file: Path, options: Options) -> None:
         whole = Path(folder) / "float32.onnx"
         _save(made, whole)
         quantize_dynamic(whole, file, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
+
+
+def drop_empty_squeezes(program: ExportedProgram) -> None:
+    """torch leaves a dimension that is not 1 as it is where it is to be squeezed, as SpeechBrain's convolutions ask it
+    to; ONNX refuses the file."""
+    import torch
+
+    for node in list(program.graph.nodes):
+        if node.op == "call_function" and node.target is torch.ops.aten.squeeze.dim:
+            size = node.args[0].meta["val"].shape[node.args[1]]
+            if isinstance(size, int) and size != 1:
+                node.replace_all_uses_with(node.args[0])
+                program.graph.erase_node(node)
 
 
 def _save(made: Any, file: Path) -> None:
@@ -88,8 +102,7 @@ class OnnxSession:
     def describe(self) -> Settings:
         taken = self._session.get_session_options()
         spins = [taken.get_session_config_entry(name) != "0" for name in SPINNING]
-        floats = {info.dtype for info in (*self.inputs, *self.outputs) if "float" in info.dtype}
-        return Settings(taken.intra_op_num_threads, next(iter(floats), None) if len(floats) == 1 else None, any(spins))
+        return Settings(taken.intra_op_num_threads, precision_of((*self.inputs, *self.outputs)), any(spins))
 
     def calls(self) -> list[EngineCall]:
         events = json.loads(Path(self._session.end_profiling()).read_text(encoding="utf-8"))

@@ -84,7 +84,6 @@ class OpenVinoSession:
         return Settings(
             self._compiled.get_property("INFERENCE_NUM_THREADS"),
             lower[0] if lower else asked,
-            notes=("OpenVINO has no setting for spinning.",),
         )
 
     def calls(self) -> list[EngineCall]:

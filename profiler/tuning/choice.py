@@ -49,10 +49,21 @@ class Choice:
     points: list[Point]
     pick: Point | None
     why: str
+    goal: str = "rtf"
 
     @property
-    def front(self) -> list[Point]:
-        return [point for point in self.points if point.front]
+    def axes(self) -> tuple[str, str]:
+        """The figure that is made small, and the one to show it against: error rates where they are known."""
+        if self.points and all(point.number("wer") is not None for point in self.points):
+            return self.goal, "wer"
+        return self.goal, "memory" if self.goal != "memory" else "rtf"
+
+    @property
+    def places(self) -> list[tuple[Point, float, float]]:
+        """The points that have both of these figures, with them."""
+        x, y = self.axes
+        found = [(point, point.number(x), point.number(y)) for point in self.points]
+        return [(point, across, up) for point, across, up in found if across is not None and up is not None]
 
 
 def choose(results: Results, aim: Aim) -> Choice:
@@ -63,12 +74,12 @@ def choose(results: Results, aim: Aim) -> Choice:
     _mark_front(points, aim)
     _put_ratios(points, results)
     if not points:
-        return Choice(points, None, "No finalist could be measured.")
+        return Choice(points, None, "No finalist could be measured.", aim.goal)
     within = [point for point in points if not point.over]
     if not within:
-        return Choice(points, None, f"No finalist keeps within the limits: {_nearest(points)}.")
+        return Choice(points, None, f"No finalist keeps within the limits: {_nearest(points)}.", aim.goal)
     pick, why = _pick(within, aim)
-    return Choice(points, pick, why)
+    return Choice(points, pick, why, aim.goal)
 
 
 def _point(results: Results, cell: CellResult, aim: Aim) -> Point:

@@ -134,13 +134,15 @@ def parse_limits(text: str) -> list[Limit]:
 
 
 def _limit(part: str) -> Limit:
-    match = re.fullmatch(r"([A-Za-z]+)\s*(?:<=|[<:=])?\s*(\+?)\s*(.+)", part)
+    match = re.fullmatch(r"([A-Za-z]+)\s*(?:<=|[<:=])?\s*(\+?)\s*(.*)", part)
     name = match[1].lower() if match else part
     if match is None or name not in FIGURES:
         known = "; ".join(HOW.values())
         meant = did_you_mean(name, list(FIGURES)) if name not in FIGURES else ""
         raise UserError(f"--under `{part}`: expected a figure and its limit.{meant} Known: {known}.")
     sign, value = match[2], match[3].strip()
+    if not value:
+        raise UserError(f"--under `{part}`: the limit is missing; write {HOW[name]}.")
     if sign and name not in RATES:
         raise UserError(f"--under `{part}`: only error rates are limited by a difference; write {HOW[name]}.")
     try:

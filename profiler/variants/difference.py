@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +55,7 @@ def capture_outputs(model: Model, value: Any, parts: Mapping[str, torch.nn.Modul
     places = {id(module): number for number, module in enumerate(all_modules(model))}
     handles = []
     watched = {**model.components, **parts}
+    watched = {name: part for name, part in watched.items() if not isinstance(part, torch.jit.ScriptModule)}  # no hooks
     for name, part in watched.items():
         if next(part.parameters(), None) is not None or _is_converted(part):
             handles.append(part.register_forward_hook(_keep_first(tensors, counts, name)))
@@ -88,8 +89,31 @@ def difference(before: ModelOutputs, after: ModelOutputs, parts: Collection[str]
     changed = sum(one != other for one, other in pairs) / len(pairs) if pairs else None
     named = f"{compared} output" if compared not in (None, FINAL) else compared
     return OutputDifference(
-        compared=named, components=components, texts=len(pairs), texts_changed=changed, **dict(headline)
+        compared=named,
+        components=components,
+        texts=len(pairs),
+        texts_changed=changed,
+        tokens_agree=_agreement(pairs),
+        **dict(headline),
     )
+
+
+def _agreement(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """The share of tokens that both have, in the same order; None where the first has none."""
+    import jiwer
+
+    known = [(tokens, _tokens(other)) for one, other in pairs if (tokens := _tokens(one))]
+    if not known:
+        return None
+    counted = jiwer.process_words([one for one, _ in known], [other for _, other in known])
+    return counted.hits / (counted.hits + counted.substitutions + counted.deletions + counted.insertions)
+
+
+def _tokens(text: str) -> str:
+    """Of one row of what `_texts` gives, as words: ids where a model gives these, else letters."""
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1].replace(",", " ")
+    return " ".join(text.replace(" ", "_"))
 
 
 def _keep_first(tensors: dict[str, torch.Tensor | None], counts: Counter[str], name: str) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import shutil
 import sys
 import time
 import warnings
@@ -34,7 +35,9 @@ from profiler.results.types import Conversion, RuntimeUse, Size
 from profiler.runtimes import ENGINES, cache, ctranslate2, engine
 from profiler.runtimes.base import Options
 from profiler.runtimes.part import MANIFEST, EngineRequest, Export, ExportedPart, Manifest, Runtime
+from profiler.runtimes.reasons import explained
 from profiler.runtimes.tensors import Given, Leaves, given, outputs
+from profiler.runtimes.waiting import SPINNING, waiting_cpus
 from profiler.variants.layers import (
     ModuleCalls,
     all_modules,
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     import torch
 
     from profiler.audio import Speech
-    from profiler.models.model import Model
+    from profiler.models.model import Model, OwnExport
     from profiler.recipe.schema import Variant
 
 EXAMPLE, CONTRAST = (2.0, 2), (1.3, 1)  # seconds and rows: what differs between them may be of any size
@@ -100,6 +103,8 @@ class Found:
 
 def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRequest) -> Found:
     """Export what the engine takes. Raises NotSupported, with the reason, where that is nothing."""
+    import torch
+
     name = str(variant.runtime)
     chosen = engine(name)
     options = Options(
@@ -107,6 +112,10 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
         precision=variant.precision or "float32",
         quantize="dynamic" if variant.quantize == "dynamic" else None,
     )
+    if model.own_export is not None and name in model.own_export.files:
+        return _own_file(model, model.own_export, Runtime(name, chosen, options), speech, request)
+    if any(isinstance(module, torch.jit.ScriptModule) for module in all_modules(model)):
+        raise NotSupported("the model has parts in TorchScript, which torch.export does not take")
     if device_of(model) != "cpu":
         raise NotSupported(f"{ENGINES[name].title} is run on the CPU here; add --device cpu")
     if name == ctranslate2.NAME:
@@ -370,7 +379,8 @@ class _Exporter:
             free = [_differing(each) for each in zip(*seen, strict=True)]
             decides = runtime.engine.options(runtime.options)
             made_of = (weights, how, fixed, free, decides)
-            folder = self.request.cache / cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES)
+            named = cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES, code=[Path(__file__)])
+            folder = self.request.cache / named
             manifest = read_manifest(folder)
             cached = manifest is not None
             if manifest is None:
@@ -394,7 +404,7 @@ class _Exporter:
             return manifest
 
         try:
-            return trial(self.model, work, Manifest)
+            return trial(self.model, explained(work), Manifest)
         except TrialFailed as error:
             raise NotSupported(f"{ENGINES[runtime.name].title} cannot take it: {str(error)[:REASON]}") from None
 
@@ -612,6 +622,35 @@ def _names(model: Model) -> dict[int, str]:
     return found
 
 
+# -- files that a model's package brings along
+
+
+class _FilePart(ExportedPart):
+    """The file takes the tensors that the module is called with, in their order."""
+
+    def __call__(self, *tensors: Any) -> Any:
+        self.runtime.open()
+        return tuple(self._run(0, list(tensors)))
+
+
+def _own_file(model: Model, own: OwnExport, runtime: Runtime, speech: Speech, request: EngineRequest) -> Found:
+    """The package's file as the part: nothing is exported."""
+    if runtime.options.quantize is not None:
+        raise NotSupported(f"the file that its package brings for {ENGINES[runtime.name].title} is in float32")
+    file = own.files[runtime.name]
+    folder = request.cache / cache.key(runtime.name, file.name, file.read_bytes(), packages=())
+    if not folder.is_dir():
+        with cache.made_whole(folder) as made:
+            shutil.copy(file, made / file.name)
+    model.module, model.run, model.beside = own.module, own.run, {}
+    model.notes.append(f"{file.name} is a file of the model's own package: nothing was exported.")
+    examples = _examples(model, speech, request, dynamic=True)
+    manifest = Manifest(file=file.name, output="", leaves=[], export_s=0.0, export_peak_bytes=0)
+    part = _FilePart(file.stem, runtime, [Export("", (), folder, manifest, cached=False)])
+    runtime.parts = [part]
+    return Found(runtime, {part.name: own.module}, [], examples, request)
+
+
 # -- in place
 
 
@@ -621,7 +660,7 @@ def put_in_place(model: Model, found: Found) -> Conversion:
 
     before, all_layers, runtime = size_bytes(model), layers(model), found.runtime
     numbers = sum(parameter.numel() for parameter in unique_parameters(model).values())
-    inner = {id(inner): inner for module in found.modules.values() for inner in module.modules()}
+    inner = only_inside(model, found)
     weighted = [layer for layer in all_layers if id(layer) in inner]
     exported = {id(p): p.numel() for module in inner.values() for p in module.parameters(recurse=False)}
     for part in runtime.parts:
@@ -629,7 +668,7 @@ def put_in_place(model: Model, found: Found) -> Conversion:
     _drop_weights(model, inner)
     model.runtime = runtime
     sizes = _sizes(runtime, size_bytes(model))
-    told, load_s = _try(model, found)
+    told = _try(model, found)
     exports = [export for part in runtime.parts for export in part.exports]
     chosen = runtime.engine
     titles = [part.name for part in runtime.parts]
@@ -648,12 +687,13 @@ def put_in_place(model: Model, found: Found) -> Conversion:
         any_shape=chosen.DYNAMIC,
         threads=told.threads,
         precision=told.precision,
-        spinning=told.spinning,
+        spinning=told.spinning or told.waiting_cpus > SPINNING,
+        waiting_cpus=told.waiting_cpus,
         export_s=sum(export.manifest.export_s for export in exports),
         export_peak_bytes=max(export.manifest.export_peak_bytes for export in exports),
         cached=all(export.cached for export in exports),
         file_bytes=sum(cache.size_of(export.folder) for export in exports),
-        load_s=load_s,
+        load_s=told.load_s,
     )
     quantized = ", int8 matrix products" if runtime.options.quantize else ""
     return Conversion(
@@ -680,17 +720,36 @@ def _about_steps(runtime: Runtime) -> list[str]:
     ]
 
 
+def only_inside(model: Model, found: Found) -> dict[int, Any]:
+    """By their ids, the modules of parts that nothing else calls: what a decoder takes of a network whose encoder is a
+    part keeps its weights."""
+    modules = all_modules(model)
+    exported = {id(module) for module in found.modules.values()}
+    parts = {number for number, module in enumerate(modules) if id(module) in exported}
+    elsewhere: set[int] = set()
+    for example in found.examples:
+        todo = set(example.seen.modules.outermost) if example.seen is not None else set()
+        while todo := todo - parts - elsewhere:
+            number = todo.pop()
+            elsewhere.add(number)
+            todo |= example.seen.modules.inside.get(number, set()) if example.seen is not None else set()
+    inner = {id(inner): inner for module in found.modules.values() for inner in module.modules()}
+    kept = {id(used) for number in elsewhere if id(modules[number]) in inner for used in modules[number].modules()}
+    return {place: module for place, module in inner.items() if place not in kept}
+
+
 class _Told(msgspec.Struct):
     """What a trial of the sessions found."""
 
     threads: int | None
     precision: str | None
     spinning: bool | None
+    waiting_cpus: float
     notes: list[str]
     load_s: float
 
 
-def _try(model: Model, found: Found) -> tuple[_Told, float]:
+def _try(model: Model, found: Found) -> _Told:
     """Open the sessions in a fork, as a cell does, and run all examples."""
     import torch
 
@@ -703,11 +762,11 @@ def _try(model: Model, found: Found) -> tuple[_Told, float]:
         took = runtime.settings
         assert took is not None
         assert runtime.load_s is not None
-        return _Told(took.threads, took.precision, took.spinning, list(took.notes), runtime.load_s)
+        busy = waiting_cpus(lambda: run_all(model, [found.examples[0].value]))
+        return _Told(took.threads, took.precision, took.spinning, busy, list(took.notes), runtime.load_s)
 
     with failing(f"{ENGINES[runtime.name].title} cannot run what was exported"):
-        told = trial(model, run, _Told)
-    return told, told.load_s
+        return trial(model, run, _Told)
 
 
 def _drop_weights(model: Model, inner: dict[int, Any]) -> None:
@@ -747,6 +806,11 @@ def _notes(use: RuntimeUse) -> list[str]:
     title = ENGINES[use.engine].title
     notes = [f"{title} {use.version} runs {', '.join(use.parts)}; all else of the call runs in torch."]
     notes += [f"Not exported: {reason}." for reason in use.refused]
+    if use.spinning:
+        notes.append(
+            f"Waiting threads of {title} spin, and it has no setting for that: they kept {use.waiting_cpus:.1f} CPUs "
+            "busy in the 20 ms after a call, which what runs beside them lacks. With threads: 1 there are none."
+        )
     if timeline := engine(use.engine).TIMELINE:
         notes.append(f"Operators of {title} are in no trace: {timeline}.")
     return notes

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from profiler import load_run
+from profiler.recipe.load import load_recipe
 from tests.helpers import program
 
 pytestmark = pytest.mark.slow
@@ -94,7 +96,6 @@ def test_threads_and_precision_are_those_that_the_engine_says(first: Run, second
     found = {variant: first.use(variant) for variant in FLOAT32}
     assert {variant: use["precision"] for variant, use in found.items()} == dict.fromkeys(FLOAT32, "float32")
     assert {variant: use["threads"] for variant, use in found.items()} == dict.fromkeys(FLOAT32, 2)
-    assert found["onnx"]["spinning"] is False
     assert second.use("onnx")["threads"] == 1
 
 
@@ -142,6 +143,51 @@ def test_operators_of_onnx_runtime_lie_inside_its_span_of_the_trace(first: Run) 
     inside = [event for event in events if "node" in event.get("args", {})]
     assert inside
     assert all(span["ts"] <= event["ts"] <= span["ts"] + span["dur"] for event in inside)
+
+
+def test_whether_waiting_threads_sleep_is_measured_for_every_engine(first: Run) -> None:
+    found = {variant: first.use(variant) for variant in FLOAT32}
+    assert all(use["waiting_cpus"] is not None for use in found.values())
+    assert all(use["spinning"] == (use["waiting_cpus"] > 0.2) for use in found.values())
+    notes = {variant: " ".join(first.conversion(variant)["notes"]) for variant in FLOAT32}
+    assert all(
+        ("threads" in notes[variant] and "spin" in notes[variant]) == use["spinning"] for variant, use in found.items()
+    )
+    settings = first.results["environment"]["settings"].values()
+    assert {each["environment"]["OMP_WAIT_POLICY"] for each in settings} == {"passive"}, "torch's threads too"
+    assert "follow OMP_WAIT_POLICY=passive" in first.said
+
+
+def test_a_data_set_has_other_lengths_than_files_for_one_shape_and_is_not_begun(first: Run, tmp_path: Path) -> None:
+    more = f"""
+variants: [{{name: executorch, runtime: executorch}}]
+measure: {{warmup: 1, budget: 0.05, rounds: 1, operations: false}}
+trace: {{breakdown: false}}
+dataset: {{source: {program.ROOT}/samples/commands/test.csv, limit: 2, rounds: 1}}
+"""
+    found = run(tmp_path / "run", more)
+    (data,) = found.results["datasets"]
+    assert data["status"] == "skipped"
+    assert data["reason"].startswith("variant not supported: files of ExecuTorch are for the shapes of the grid alone")
+
+
+def test_tune_tries_engines_and_precisions_and_ends_with_a_recipe(first: Run, tmp_path: Path) -> None:
+    more = "measure: {warmup: 1, rounds: 6}\n"
+    recipe = program.module_recipe(tmp_path, "Tagger", seconds="[0.2]", batches="[1]", more=more)
+    few = ["--engines", "torch,onnxruntime,openvino", "--precisions", "float32,int8", "--try-threads", "1"]
+    last = ["--finalists", "2", "--budget", "0.5", "--trust", "--json", "--logdir", tmp_path / "logs"]
+    done = program.run("tune", recipe, *few, *last, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    tried = {variant for variant, _ in found["candidates"]}
+    assert {"onnxruntime-float32-1t", "onnxruntime-int8-1t", "openvino-float32-1t"} <= tried
+    assert not any("error" in each["reason"].lower() for each in found["dropped"])
+    assert found["pick"]["front"]
+    assert Path(found["plot"]).is_file()
+    kept = load_recipe(tmp_path / "recipe-tuned.yaml", trust=True).recipe
+    assert found["pick"]["variant"] in [variant.name for variant in kept.variants]
+    final = load_run("recipe-finalists", tmp_path / "logs").results
+    assert len({tuple(cell.latency_s.rounds) for cell in final.cells if cell.latency_s}) == 1, "turn by turn"
 
 
 def test_a_recipe_that_asks_an_engine_for_what_it_has_not_is_refused_at_once(tmp_path: Path) -> None:

@@ -53,6 +53,16 @@ def test_silence_and_noise_are_no_speech(model: Model, level: float) -> None:
     assert probabilities(model, noise).mean() < 0.1
 
 
+def test_with_its_network_called_from_here_as_an_engine_is_it_gives_the_same(model: Model) -> None:
+    import torch
+
+    assert model.own_export is not None
+    assert all(file.is_file() for file in model.own_export.files.values())
+    value = model.prepare(Speech(tiny.SPEECH, RATE).batch(3.3, 3, seed=1))
+    with torch.no_grad():
+        torch.testing.assert_close(model.own_export.run(value), model.run(value))
+
+
 def test_it_gives_what_the_package_gives(model: Model) -> None:
     import torch
     from silero_vad import load_silero_vad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -65,6 +66,11 @@ def test_it_picks_the_fastest_says_why_and_fits_on_a_screen(
     assert "5 variants x 1 batch sizes = 5 candidates" in done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.endswith("pick |")]
     assert "x0.0" in row, "the ratio to the first variant, with its CI"
+    assert "a: better" in row, "its letter in the plot"
+    assert "peak memory, MB, over RTF" in done.stdout
+    (plot,) = re.findall(r"Plot: (\S+)", done.stdout)
+    assert Path(plot).parent == load_run("recipe-finalists", folder / "logs").folder
+    assert Path(plot).stat().st_size > 1000
 
 
 @pytest.mark.slow
@@ -78,6 +84,10 @@ def test_the_slow_half_leaves_after_one_round_and_the_finalists_take_turns(
     assert rounds["better"] >= 3
     assert final.variants == ["slow", "good", "better"], "the first one, to compare with, and the finalists"
     assert all(cell.latency_s and len(cell.latency_s.rounds) >= 6 for cell in final.cells)
+    # Turn by turn: in each round all make as many calls as one another, while the machine is in one condition.
+    assert len({tuple(cell.latency_s.rounds) for cell in final.cells if cell.latency_s}) == 1
+    conditions = [[each.model_dump(exclude={"handoff_s"}) for each in cell.conditions] for cell in final.cells]
+    assert conditions[0] == conditions[1] == conditions[2]
     assert final.run.is_finished
     assert look.run.is_finished
 
@@ -142,6 +152,7 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path) -> None:
     [
         (["--under", "wer +0.5"], "`wer` cannot be limited: the recipe names no data set"),
         (["--under", "memory lots"], "`lots` is no limit for memory"),
+        (["--under", "wer"], "--under `wer`: the limit is missing; write wer +0.5"),
         (["--engines", "tensorflow"], "--engines tensorflow: not known"),
         (["--seconds", "0"], "--seconds 0: expected a number greater than 0"),
         (["--output", "/tmp"], "is a folder; name a file"),

@@ -12,6 +12,7 @@ import pytest
 from profiler.execution.cell import CellState
 from profiler.execution.channel import PassDone
 from profiler.execution.schedule import RoundSchedule
+from profiler.execution.tune import FinalSchedule
 from profiler.measure.afford import Allowance
 from profiler.measure.latency import Timing
 from profiler.measure.passes.time import Round, Rounds
@@ -267,3 +268,31 @@ def test_what_is_planned_becomes_less_with_every_round() -> None:
             measured(schedule, cell, 1.0)
         left.append(sum(schedule.planned().values()))
     assert left == [18, 12, 6, 0]
+
+
+def test_finalists_take_turns_at_each_batch_size_and_begin_in_another_order_each_round() -> None:
+    schedule = FinalSchedule(make(grid=((1.0, 1), (1.0, 4)), variants=3, rounds=6, visit_seconds=0.0))
+    orders, wavering = set(), Cell("v1", 1.0, 4)
+    for number in range(8):
+        visits = schedule.next_round()
+        assert visits is not None
+        assert sorted(len(visit) for visit in visits) == [3] * len(visits), "all three together"
+        assert {cell.place for visit in visits for cell in visit[:1]} == {
+            cell.place for visit in visits for cell in visit
+        }
+        orders |= {tuple(cell.variant for cell in visit) for visit in visits}
+        for cell in itertools.chain(*visits):
+            measured(schedule, cell, WAVERING[number % 4] if cell == wavering else 0.5, seconds=3.0)
+    assert len(orders) > 2
+    # Three cells at a place wait for one another: what timing took there is shared among them.
+    assert schedule.spent(wavering) == pytest.approx(schedule.states[wavering].work["time"] / 3)
+
+
+def test_where_one_finalist_is_unstable_the_others_at_its_batch_size_go_on_with_it() -> None:
+    schedule = FinalSchedule(make(grid=((1.0, 1), (1.0, 4)), variants=2, rounds=6))
+    wavering = Cell("v1", 1.0, 4)
+    for number in range(6):
+        for cell in itertools.chain(*(schedule.next_round() or [])):
+            measured(schedule, cell, WAVERING[number % 4] if cell == wavering else 0.5)
+    (visit,) = schedule.next_round() or []
+    assert set(visit) == {Cell("v0", 1.0, 4), wavering}

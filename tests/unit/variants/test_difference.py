@@ -85,3 +85,18 @@ def test_numbers_as_the_final_output_come_before_those_of_any_part() -> None:
 def test_an_engine_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(NotSupported, match=f"nosuch is not there: torch has .*{torch.backends.quantized.engine}"):
         use_engine("nosuch")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        ("one two", "one tho", 6 / 7),
+        ("[7, 8, 9]", "[7, 9]", 2 / 3),
+        ("same", "same", 1.0),
+        ("", "x", None),
+    ],
+)
+def test_texts_say_how_many_of_their_tokens_agree(one: str, other: str, agree: float | None) -> None:
+    """Ids where a model gives these, else letters: whether two texts are equal tells nothing of long ones."""
+    found = difference(ModelOutputs({}, [one]), ModelOutputs({}, [other]))
+    assert found.tokens_agree == (None if agree is None else pytest.approx(agree))
