@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from profiler import messages
 from profiler.comparison.judge import decided
+from profiler.dataset.plan import DatasetPlan
 from profiler.environment import allowed_cpus
 from profiler.execution.display import Display
 from profiler.execution.run import Execution, Options
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.serving import ServingPasses
+from profiler.execution.serving_turns import ServingTurns
 from profiler.execution.workers import same_addresses
 from profiler.measure.latency import RoundSize
 from profiler.measure.layout import can_own_pages
@@ -105,6 +108,10 @@ class AbExecution(Execution):
             self._note(messages.SHARED_PAGES)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
+
+    def make_serving(self, data: DatasetPlan | None) -> ServingPasses:
+        turns = ServingTurns(self.loaded, data, self.workers, self.file, self.display)
+        return turns.ask(self.question.pairs, self.question.threshold, self.question.seconds)
 
     def make_schedule(self) -> RoundSchedule:
         return TurnSchedule(super().make_schedule(), self.question)
