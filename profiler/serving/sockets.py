@@ -208,7 +208,7 @@ class Line:
             code = f" ({error.rcvd.code} {error.rcvd.reason}".rstrip() + ")" if error.rcvd else ""
             self._end(f"the server closed the connection{code}")
         except TimeoutError:
-            self._end(f"no connection within {self.sockets.timeout:g} s")
+            self._end(f"no connection within {self.sockets.timeout:g} s", "timeout")
         except OSError as error:
             self._end(f"{type(error).__name__}: {error.strerror or error}")
         except Exception as error:
@@ -218,9 +218,9 @@ class Line:
         finally:
             self.opened.set()
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, status: str = "error") -> None:
         self._task = None
-        self.hang_up("error", reason)
+        self.hang_up(status, reason)
 
     async def _talk(self, server: ClientConnection) -> None:
         saying = asyncio.create_task(self._say_all(server))
