@@ -77,7 +77,7 @@ def judged_now(paths: list[str]) -> list[tuple[bool, float, str]]:
     slower = [run for run in runs if run.run.recipe == "slower"]
     pairs = [(False, *pair) for pair in combinations(equal, 2)] + [(True, *pair) for pair in product(equal, slower)]
     return [
-        (kind, cell.seconds, cell.speed.verdict)
+        (kind, cell.place[0], cell.speed.verdict)
         for kind, one, two in pairs
         for cell in compare(one, two).others[0].cells
     ]

@@ -209,7 +209,7 @@ def _exit_status(comparison: Comparison, over: float | None, strict: bool) -> in
         print(f"profile.py: regression: {cell.variants[1]} {cell.label} {_what(cell, over or 0.0)}.", file=sys.stderr)
     if unclear and (strict or over is not None):
         print(
-            f"profile.py: {many(len(unclear), 'cell')} unclear: {detectable_text(unclear)}. "
+            f"profile.py: {many(len(unclear), comparison.others[0].noun)} unclear: {detectable_text(unclear)}. "
             "More rounds make it smaller; `ab`, which measures both in turns, much smaller.",
             file=sys.stderr,
         )

@@ -127,7 +127,8 @@ def _show(arguments: argparse.Namespace, results: Results, folder: Path, output:
     short = show_run(results, output or folder, arguments.full, where, arguments.memory)
     if not results.run.is_finished:
         print(f"This run is not complete ({results.run.status}); the tables show what was measured.", file=sys.stderr)
-    if not any(cell.latency_s is not None or cell.breakdown for cell in results.cells):
+    under_load = any(step.latency_s for result in results.serving for step in result.steps)
+    if not under_load and not any(cell.latency_s is not None or cell.breakdown for cell in results.cells):
         print("This run has no cell with a figure; the tables say what is known.", file=sys.stderr)
     if output is None:
         return True

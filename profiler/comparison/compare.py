@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from profiler.comparison.judge import ALPHA, THRESHOLD, judge, mean_speed, paired_mean, paired_speed
+from profiler.comparison.loads import compare_loads, place_name, places
 from profiler.comparison.result import CellComparison, Comparison, RunComparison, RunName, Settings, VariantComparison
 from profiler.conditions.differences import different_models, find_differences, unequal_machines
 from profiler.conditions.floor import floor_between, floor_of, normalised
@@ -31,10 +32,11 @@ def compare_results(
 ) -> Comparison:
     """All runs against the first; with `variants`, one variant of it against one of the others."""
     baseline, others = runs[0], list(runs[1:])
-    if loaded := next((run for run in runs if run.serving), None):
+    loaded = [run for run in runs if run.serving]
+    if loaded and len(loaded) < len(runs):
+        other = next(run for run in runs if not run.serving)
         raise UserError(
-            f"{loaded.run.id} is a run of mode: serving, which has loads and no cells to compare. What it carries is "
-            "in its report."
+            f"{loaded[0].run.id} is a run of mode: serving, and {other.run.id} is not: nothing is the same."
         )
     if not others:
         if variants is None:
@@ -69,7 +71,8 @@ def compare_sides(results: Results) -> Comparison:
 def _against(
     first: Results, second: Results, variants: tuple[str, str] | None, across_machines: bool, threshold: float
 ) -> RunComparison:
-    pairs = match_cells(first, second, variants)
+    under_load = bool(first.serving)
+    pairs = Pairs(match_variants(first, second, variants), []) if under_load else match_cells(first, second, variants)
     same_machine = not unequal_machines(first.environment, second.environment)
     unfinished = {each.run.id: each.run.status for each in (first, second) if not each.run.is_finished}
     found = RunComparison(
@@ -86,7 +89,7 @@ def _against(
         ],
         notes=[f"{run} is not complete ({why}): what it has measured is compared." for run, why in unfinished.items()],
     )
-    _judge(found, pairs, first, second, threshold)
+    (_judge_loads if under_load else _judge)(found, pairs, first, second, threshold)
     speeds = [(cell.speed, cell.variants) for cell in found.cells] + [(found.geometric_mean, pairs.variants[0])]
     for speed, names in speeds if not same_machine else []:
         if speed.ratio is not None and found.judged:
@@ -94,6 +97,26 @@ def _against(
         elif speed.ratio is not None:
             speed.verdict, speed.reason = "not judged", "another machine"
     return found
+
+
+def _judge_loads(found: RunComparison, pairs: Pairs, first: Results, second: Results, threshold: float) -> None:
+    """At the loads that both were put under. Variants of one run stood under load one after another, minutes apart:
+    they differ by the machine's floor, too, unless they took turns."""
+    found.paired = first.run.id == second.run.id and first.run.sides is not None
+    if not found.paired:
+        floor = floor_between(first, second, pairs.variants[0]) if found.same_machine else floor_of(first, second)
+        found.floor, found.floor_source = floor.value, floor.source
+    for names in pairs.variants:
+        one, two = first.under_load(names[0]), second.under_load(names[1])
+        found.cells += compare_loads(one, two, found.floor or 0.0, threshold)
+        mine, theirs = places(one), places(two)
+        found.only_in_baseline += [place_name(place) for place in mine if place not in theirs]
+        found.only_in_other += [place_name(place) for place in theirs if place not in mine]
+    if not found.cells and not found.paired:
+        raise UserError(
+            f"{first.run.id} and {second.run.id} have no load in common. Set the same serving.loads, or "
+            "serving.streams, in both recipes."
+        )
 
 
 def _judge(found: RunComparison, pairs: Pairs, first: Results, second: Results, threshold: float) -> None:
@@ -165,7 +188,7 @@ class Pairs:
 
 def match_cells(first: Results, second: Results, chosen: tuple[str, str] | None = None) -> Pairs:
     """Raises UserError where nothing can be paired; the message says what each run has."""
-    variants = _match_variants(first, second, chosen)
+    variants = match_variants(first, second, chosen)
     cells, only_first, only_second = [], [], []
     for one, two in variants:
         mine = {(cell.seconds, cell.batch_size): cell for cell in first.cells if cell.variant == one}
@@ -204,9 +227,9 @@ def _numbered(cell: CellResult) -> dict[int, list[float]] | None:
     return {number: calls for number, calls in zip(numbers, rounds, strict=True) if number is not None and calls}
 
 
-def _match_variants(first: Results, second: Results, chosen: tuple[str, str] | None) -> list[tuple[str, str]]:
+def match_variants(first: Results, second: Results, chosen: tuple[str, str] | None) -> list[tuple[str, str]]:
     for results in (first, second):
-        if not results.cells:
+        if not results.cells and not results.serving:
             raise UserError(f"The run {results.run.id} is empty: it has no cell to compare ({results.run.status}).")
     if chosen is not None:
         for name, results in zip(chosen, (first, second), strict=True):

@@ -46,11 +46,13 @@ class Speed(Ratio):
 
 
 class CellComparison(BaseModel):
-    """One cell in both runs."""
+    """One cell in both runs; or one load, and what is compared at it."""
 
     variants: tuple[str, str]
-    seconds: float
-    batch_size: int
+    seconds: float | None = None  # this and the next: null, of a load
+    batch_size: int | None = None
+    load: str = ""
+    shown: tuple[str, str] | None = None  # figures that are no times, as they are written
     latency_s: tuple[float | None, float | None]  # the figures that `report` shows, and their intervals
     latency_ci95: tuple[Interval | None, Interval | None] = (None, None)
     status: tuple[str, str] = ("ok", "ok")
@@ -58,8 +60,13 @@ class CellComparison(BaseModel):
     other_metrics: list[Change] = Field(default_factory=list)  # memory, energy
 
     @property
+    def place(self) -> tuple[float, int]:
+        """Of a cell."""
+        return self.seconds or 0.0, self.batch_size or 0
+
+    @property
     def label(self) -> str:
-        return place_text(self.seconds, self.batch_size)
+        return self.load or place_text(*self.place)
 
 
 class VariantComparison(BaseModel):
@@ -96,6 +103,11 @@ class RunComparison(BaseModel):
     geometric_mean: Speed = Field(default_factory=Speed)
     variants: list[VariantComparison] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+
+    @property
+    def noun(self) -> str:
+        """What is compared one by one."""
+        return "figure" if any(cell.load for cell in self.cells) else "cell"
 
     def called(self, verdict: Verdict) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.speed.verdict == verdict]
@@ -144,6 +156,7 @@ def _row(other: RunComparison, cell: CellComparison) -> dict[str, Any]:
         "variant": cell.variants[1],
         "audio_s": cell.seconds,
         "batch_size": cell.batch_size,
+        **({"load": cell.load} if cell.load else {}),
         f"baseline_{LATENCY.column}": cell.latency_s[0],
         LATENCY.column: cell.latency_s[1],
         "ratio": cell.speed.ratio,

@@ -6,9 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from profiler.comparison.judge import decided
+from profiler.dataset.plan import DatasetPlan
 from profiler.execution.display import Display
 from profiler.execution.run import Options
 from profiler.execution.schedule import RoundSchedule, Visit
+from profiler.execution.serving import ServingPasses
+from profiler.execution.serving_turns import ServingTurns
 from profiler.execution.turns import TurnExecution
 from profiler.plan import Cell, later_round_order
 from profiler.recipe.load import LoadedRecipe
@@ -92,6 +95,10 @@ class AbExecution(TurnExecution):
         super().__init__(loaded, options, display)
         pairs = [(pair.a, pair.b) for pair in question.pairs]
         self.file.head.run.sides = Sides(about=question.about, pairs=pairs, threshold=question.threshold)
+
+    def make_serving(self, data: DatasetPlan | None) -> ServingPasses:
+        turns = ServingTurns(self.loaded, data, self.workers, self.file, self.display)
+        return turns.ask(self.question.pairs, self.question.threshold, self.question.seconds)
 
     def make_schedule(self) -> RoundSchedule:
         return TurnSchedule(super().make_schedule(), self.question)

@@ -27,7 +27,7 @@ from profiler import messages
 from profiler.conditions import counters
 from profiler.conditions.gpu import clock_and_heat, gpu_between, read_gpu
 from profiler.dataset.finetuning import finetuning_set
-from profiler.dataset.plan import plan_dataset
+from profiler.dataset.plan import DatasetPlan, plan_dataset
 from profiler.environment import allowed_cpus, available_memory, read_state
 from profiler.errors import ModelError, NotSupported, WorkerError
 from profiler.execution.cell import CellState
@@ -111,7 +111,7 @@ class Execution:
         self.lanes = Lanes(lanes, self.plan.cells, list(known.values()))
         self.workers = self.lanes.workers[0]  # for what is done once
         serving = self.recipe.mode == "serving"  # a data set gives its requests then
-        self.serving = ServingPasses(loaded, data, self.workers, self.file, display) if serving else None
+        self.serving = self.make_serving(data) if serving else None
         if self.serving is not None:
             self.serving.take_up(results.serving)
         beside = data if not serving else None
@@ -125,6 +125,10 @@ class Execution:
         self.peaks = self.file.head.environment.references  # a resumed run knows those of the first part
         self._estimate: tuple[float | None, int] = (None, 0)
         self._estimate_due = 0.0
+
+    def make_serving(self, data: DatasetPlan | None) -> ServingPasses:
+        """With mode: serving, what the load on each variant is."""
+        return ServingPasses(self.loaded, data, self.workers, self.file, self.display)
 
     def make_schedule(self) -> RoundSchedule:
         """What the rounds of this run visit."""

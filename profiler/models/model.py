@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from profiler.audio import Batch
+    from profiler.models.websocket import Conversation
     from profiler.recipe.schema import Recipe, Training
     from profiler.runtimes.part import Runtime
     from profiler.training.tasks import Task
@@ -176,4 +177,5 @@ class Model:
     file_bytes: int | None = None  # of the file that has its weights, where no module of ours holds them
     runtime: Runtime | None = None  # the engine that runs parts of it
     own_export: OwnExport | None = None  # what its package brings for engines
+    talk: Conversation | None = None  # of a server that takes live audio over a websocket: what is said to it
     speech_made: list[float] | None = None  # of a model that speaks: `run` appends the seconds of speech of each call

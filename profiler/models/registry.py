@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from profiler.errors import ModelError, did_you_mean
 from profiler.models.formats import Format
@@ -33,6 +33,7 @@ LIBRARIES = (
     "features.adapter",
     "icefall.adapter",
     "remote",
+    "websocket",
 )
 
 
@@ -50,8 +51,8 @@ class Adapter(Protocol):
 
     Also NEEDS, where it is not installed with the profiler, for all or for each interface; ONE_AT_A_TIME, where some of
     its interfaces take no batches; SPEAKS, where some make speech of text; TRAINS, where some can be trained: the
-    losses of each, the usual one first; EVALUATES, where overrides may hold tags such as `!new:`; port_of, where the
-    model runs in a server.
+    losses of each, the usual one first; EVALUATES, where overrides may hold tags such as `!new:`; check_overrides,
+    where they can be checked without the model; port_of and SCENARIO, where the model runs in a server.
     """
 
     LIBRARY: str
@@ -119,6 +120,21 @@ def port_of(kind: str, source: str) -> int | None:
 def is_outside(kind: str) -> bool:
     """Whether a known interface is one to a server."""
     return hasattr(adapter_for(kind), "port_of")
+
+
+def scenario_of(kind: str) -> str:
+    """Of an interface to a server: the only scenario of load that it is for."""
+    return str(getattr(adapter_for(kind), "SCENARIO", ""))
+
+
+def check_overrides(kind: str, source: str, overrides: Mapping[str, Any]) -> None:
+    """Raise ModelError where a library can tell that overrides are wrong, without the model."""
+    check: Callable[[str, Mapping[str, Any]], None] | None = getattr(adapter_for(kind), "check_overrides", None)
+    if check is not None:
+        try:
+            check(source, overrides)
+        except ModelError as error:
+            raise ModelError(str(error).removeprefix("pretrained_model.overrides: ")) from None
 
 
 def speaks(kind: str) -> bool:

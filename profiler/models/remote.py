@@ -9,6 +9,7 @@ servers of speech models have. There is nothing to load and nothing to count; `m
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,43 +27,48 @@ NEEDS = Needs(("httpx",), 'pip install "speech-profiler[serving]"')
 OPENAI = "OpenAITranscription"
 INTERFACES = (OPENAI,)
 ONE_AT_A_TIME = INTERFACES
+SCENARIO = "server"
 RATE = 16000
 PATH = "/audio/transcriptions"
 SECONDS = 600.0  # for an answer, at most; a client gives up before, after serving.timeout
 LONGEST_ANSWER = 1 << 20  # bytes
-PORTS = {"http": 80, "https": 443}
 FIELDS = ("model", "language", "prompt", "temperature")
-EXPECTED = "expected the address of a server, such as http://localhost:8000/v1"
-
-
-def port_of(source: str) -> int:
-    """The only port that the worker may connect to. Raises ModelError for what is no address."""
-    try:
-        parts = urlsplit(source)
-        port = parts.port
-    except ValueError:
-        raise ModelError(f"'{source}': {EXPECTED}") from None
-    if parts.scheme not in PORTS or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise ModelError(f"'{source}': {EXPECTED}")
-    return port or PORTS[parts.scheme]
+NO_DESCRIPTION = "A server has no description of its model; set weights: auto."
 
 
 class Address(Format):
-    """A server's."""
+    """A server's, by its scheme and port."""
 
     weights_only = True
 
+    def __init__(self, ports: Mapping[str, int], expected: str, queries: bool = False) -> None:
+        self.ports, self.expected = ports, expected
+        self.queries = queries  # whether it may have one: ?language=en
+
+    def port_of(self, source: str) -> int:
+        """The only port that the worker may connect to. Raises ModelError for what is no address."""
+        try:
+            parts = urlsplit(source)
+            port = parts.port
+        except ValueError:
+            raise ModelError(f"'{source}': {self.expected}") from None
+        wrong = parts.scheme not in self.ports or not parts.hostname or parts.username or parts.fragment
+        if wrong or (parts.query and not self.queries):
+            raise ModelError(f"'{source}': {self.expected}")
+        return port or self.ports[parts.scheme]
+
     def check(self, source: str, kind: str, base: Path) -> None:
-        port_of(source.removesuffix("/"))
+        self.port_of(source.removesuffix("/"))
 
     def find(self, request: ModelRequest) -> Found:
         return Found(request.source)
 
     def description(self, request: ModelRequest, reason: str) -> Path | None:
-        raise ModelError("A server has no description of its model; set weights: auto.")
+        raise ModelError(NO_DESCRIPTION)
 
 
-FORMAT = Address()
+FORMAT = Address({"http": 80, "https": 443}, "expected the address of a server, such as http://localhost:8000/v1")
+port_of = FORMAT.port_of
 
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
@@ -105,4 +111,4 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
 
 def build_random(request: ModelRequest, folder: Path | None) -> Model:
-    raise ModelError("A server has no description of its model; set weights: auto.")
+    raise ModelError(NO_DESCRIPTION)

@@ -208,6 +208,10 @@ def _check_model(
             yield from _caught(key, lambda: registry.check_source(f"{architecture}/", kind, base))
         key = ("pretrained_model", "weights")
         yield from _caught(key, lambda: registry.check_weights(str(model.get("weights")), kind))
+        given = model.get("overrides")
+        if isinstance(source, str) and isinstance(given, dict):
+            key = ("pretrained_model", "overrides")
+            yield from _caught(key, lambda: registry.check_overrides(kind, source, given))
         numbers = [size for size in sizes if isinstance(size, int)] if isinstance(sizes, list) else []
         if max(numbers, default=1) > 1 and not registry.takes_batches(kind):
             yield ("profiling_dimensions", "batch_sizes"), ONE_AT_A_TIME.format(kind, "batch_sizes: [1]")
@@ -240,6 +244,8 @@ def _check_adapter_file(model: dict[str, object], values: dict[str, object], tru
     kind, variants = model.get("type"), values.get("variants")
     if not trust:
         yield ("pretrained_model", "type"), f"`{kind}` would be run; if you trust it, add --trust"
+    if values.get("mode") == "serving":
+        yield ("mode",), "serving needs forks of a model that the profiler loads; an adapter file's runs elsewhere"
     for name in NOT_FOR_A_FILE:
         if model.get(name) is not None:
             yield ("pretrained_model", name), "is not for an adapter file, whose `load` takes overrides as arguments"
@@ -290,19 +296,30 @@ def _check_serving(values: dict[str, object], kind: str) -> Iterator[Wrong]:
         yield ("profiling_dimensions", "batch_sizes"), "requests are batched by serving.batch; set batch_sizes: [1]"
     settings = _section(values, "serving")
     if registry.is_outside(kind):
-        if not settings.get("outside"):
-            yield ("serving",), "a server needs a limit to its load: set serving.outside: {rate: ..., seconds: ...}"
-        outside, loads = _section(settings, "outside"), settings.get("loads")
-        rate = outside.get("rate")
-        if isinstance(rate, int | float) and isinstance(loads, list):
-            for number, load in enumerate(loads):
-                if isinstance(load, int | float) and load > rate:
-                    yield ("serving", "loads", number), f"{load:g} is more than serving.outside.rate: {rate:g}"
-        if settings.get("scenarios") != ["server"]:
-            yield ("serving", "scenarios"), "a server is sent requests as they arrive; set scenarios: [server]"
+        yield from _check_outside(settings, registry.scenario_of(kind))
     size = _section(settings, "batch").get("size")
     if isinstance(size, int) and size > 1 and not registry.takes_batches(kind):
         yield ("serving", "batch", "size"), ONE_AT_A_TIME.format(kind, "size: 1")
+
+
+# Of each scenario of a server: the limit to its load, and the key that asks for loads.
+LIMITS = {"server": ("rate", "loads"), "streams": ("streams", "streams")}
+
+
+def _check_outside(settings: dict[str, object], scenario: str) -> Iterator[Wrong]:
+    """Is the load on a server that runs already limited, and is it of the kind that the server takes?"""
+    name, asked = LIMITS[scenario]
+    outside, loads = _section(settings, "outside"), settings.get(asked)
+    limit = outside.get(name)
+    if limit is None:
+        yield ("serving",), f"a server needs a limit to its load: set serving.outside: {{{name}: ..., seconds: ...}}"
+    if isinstance(limit, int | float) and isinstance(loads, list):
+        for number, load in enumerate(loads):
+            if isinstance(load, int | float) and load > limit:
+                yield ("serving", asked, number), f"{load:g} is more than serving.outside.{name}: {limit:g}"
+    if settings.get("scenarios") != [scenario]:
+        what = "requests as they arrive" if scenario == "server" else "the audio of live speakers"
+        yield ("serving", "scenarios"), f"this server is sent {what}; set scenarios: [{scenario}]"
 
 
 def _check_dataset(values: dict[str, object], model: dict[str, object], base: Path) -> Iterator[Wrong]:

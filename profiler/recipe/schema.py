@@ -460,7 +460,8 @@ class LoadSearch(Section):
 class Outside(Section):
     """What a server that runs already may be burdened with; it may be somebody's."""
 
-    rate: PositiveSeconds = Field(description="requests a second, at most")
+    rate: PositiveSeconds | None = Field(None, description="requests a second, at most; for type: OpenAITranscription")
+    streams: PositiveCount | None = Field(None, description="live speakers, at most; for type: WebSocketStream")
     seconds: PositiveSeconds = Field(description="of load on the server in all")
 
 
@@ -493,9 +494,25 @@ class Serving(Section):
     )
     timeout: PositiveSeconds = Field(30.0, description="seconds after which a client gives up; it counts as late")
     seconds: PositiveSeconds = Field(120.0, description="a step lasts no longer")
+    budget: PositiveSeconds | None = Field(
+        None,
+        description="seconds of load on a variant in all, warming up included; the search keeps enough of them for its "
+        "proof; null: as many steps as there are",
+    )
     most_requests: PositiveCount = Field(
         2000, description="a step that is to prove the limit sends no more; one without a late request needs 459 at p99"
     )
+
+    @property
+    def most_seconds(self) -> float:
+        """That the load on a variant can last."""
+        steps = {"single_stream": 1, "offline": 1, "server": len(self.loads), "streams": len(self.streams)}
+        # A search may begin with a step of its own: of what one request, or one speaker, takes.
+        steps["server"] = steps["server"] or self.search.steps + ("single_stream" not in self.scenarios)
+        steps["streams"] = steps["streams"] or self.search.steps + 1
+        given = [self.seconds * sum(steps[scenario] for scenario in self.scenarios)]
+        given += [self.budget] if self.budget is not None else []
+        return min([*given, self.outside.seconds] if self.outside is not None else given)
 
     @field_validator("scenarios")
     @classmethod

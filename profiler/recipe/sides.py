@@ -13,7 +13,7 @@ from profiler.errors import UserError
 from profiler.git import worktree
 from profiler.models.own.adapter_file import HOW_TO_RUN_ELSEWHERE, is_adapter_file
 from profiler.recipe.load import LoadedRecipe, load_recipe
-from profiler.recipe.schema import ProfilingDimensions, Recipe, Variant
+from profiler.recipe.schema import ProfilingDimensions, Recipe, Serving, Variant
 from profiler.user_path import user_path
 
 # Off while two sides take turns, whatever the recipes say: they are no part of the question, and take its time.
@@ -37,7 +37,11 @@ class Side:
     path: Path | None = None
 
     def load(self, trust: bool) -> LoadedRecipe:
-        return load_recipe(self.recipe, {**ONLY_TIME_AND_MEMORY, **self.overrides}, trust)
+        loaded = load_recipe(self.recipe, {**ONLY_TIME_AND_MEMORY, **self.overrides}, trust)
+        if loaded.recipe.mode == "serving":  # whose requests a data set gives
+            changes = {key: value for key, value in ONLY_TIME_AND_MEMORY.items() if key != "dataset"}
+            loaded = load_recipe(self.recipe, {**changes, **self.overrides}, trust)
+        return loaded
 
     def variant(self, given: Variant, name: str, baseline: str | None) -> Variant:
         changes = {
@@ -104,8 +108,11 @@ class Pair:
 def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, list[Pair]]:
     """Raises UserError where the two have nothing to compare."""
     first, second = a.load(trust), b.load(trust)
-    if "serving" in (first.recipe.mode, second.recipe.mode):
-        raise UserError("ab compares single calls, turn by turn, and mode: serving has none; use variants of a recipe.")
+    modes = first.recipe.mode, second.recipe.mode
+    if "serving" in modes:
+        if modes[0] != modes[1]:
+            raise UserError(f"A is mode: {modes[0]} and B is mode: {modes[1]}: they have nothing in common.")
+        _check_loads(first.recipe.serving, second.recipe.serving)
     if a.python is not None and not is_adapter_file(first.recipe.pretrained_model.type):
         require_worker(a.python)
     grid = _common_grid(first.recipe.profiling_dimensions, second.recipe.profiling_dimensions)
@@ -123,6 +130,16 @@ def load_sides(a: Side, b: Side, trust: bool = False) -> tuple[LoadedRecipe, lis
     title = first.name if first.name == second.name else f"{first.name}-vs-{second.name}"
     made = LoadedRecipe(second.path, text, recipe, by_variant, paths, title, trust)
     return made, [Pair(f"A{suffix}", f"B{suffix}") for _, suffix in pairs]
+
+
+def _check_loads(a: Serving, b: Serving) -> None:
+    """Raise UserError unless both can be put under the same load."""
+    for name in ("scenarios", "loads", "streams"):
+        ours, theirs = getattr(a, name), getattr(b, name)
+        if ours != theirs:
+            raise UserError(
+                f"A has serving.{name}: {ours}, B {theirs}. Both are put under the same load: give both one."
+            )
 
 
 def _common_grid(a: ProfilingDimensions, b: ProfilingDimensions) -> ProfilingDimensions:

@@ -59,10 +59,10 @@ def headline(other: RunComparison) -> str:
     counts = {verdict: len(other.called(verdict)) for verdict in WORDS}
     judged = sum(counts.values())
     if not judged:
-        return f"No cell could be judged, of {len(other.cells)}."
+        return f"No {other.noun} could be judged, of {len(other.cells)}."
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     smallest = detectable_text(other.called("unclear"))
-    return f"Of {many(judged, 'cell')}: {', '.join(parts)}{f' ({smallest})' if smallest else ''}."
+    return f"Of {many(judged, other.noun)}: {', '.join(parts)}{f' ({smallest})' if smallest else ''}."
 
 
 def detectable_text(cells: list[CellComparison]) -> str:
@@ -184,7 +184,13 @@ def speed_table(other: RunComparison, cells: list[CellComparison], title: str = 
     measures = list(dict.fromkeys(name for cell in cells for name in cell.speed.normalised))
     header = ["variant"] if several else []
     sides = ("A", "B") if all(cell.variants[0][:1] == "A" and cell.variants[1][:1] == "B" for cell in cells) else ()
-    header += ["cell", *(sides or ("baseline", "this run")), f"ratio [{_interval_name(cells)}]", *measures, "verdict"]
+    header += [
+        "load" if any(cell.load for cell in cells) else "cell",
+        *(sides or ("baseline", "this run")),
+        f"ratio [{_interval_name(cells)}]",
+        *measures,
+        "verdict",
+    ]
     rows = []
     for cell in cells:
         row = [_variants(cell.variants)] if several else []
@@ -233,6 +239,8 @@ def _reasons(cells: list[CellComparison], several: bool) -> list[str]:
 
 def _latency(cell: CellComparison, side: int) -> str:
     value = cell.latency_s[side]
+    if cell.shown is not None:
+        return cell.shown[side]
     if cell.status[side] != "ok":
         return cell.status[side]
     if value is None:

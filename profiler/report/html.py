@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from profiler import __version__
 from profiler.metrics import RTF
 from profiler.report import opening
+from profiler.report.comparison import sides_tables
 from profiler.report.facts import environment_facts, method, name_of, recipe_name
 from profiler.report.markdown import how_measured
 from profiler.report.plots.inline import inline_svg
@@ -49,7 +50,7 @@ def render(results: Results, plots: Mapping[Plot, str], problems: Iterable[str] 
         tiles=opening.tiles(results),
         summary=summary(results, named=False),
         answer=opening.answer(results),
-        load=next(iter(serving_tables(results, "")), None),
+        load=next(iter(sides_tables(results) or serving_tables(results, "")), None) if results.serving else None,
         cards=opening.cards(results),
         failures=opening.failures(results),
         matrix=opening.matrix(results),

@@ -77,6 +77,7 @@ def tiles(results: Results) -> list[Tile]:
             f"Load that keeps p{one.percentile} < {one.limit_s:g} s", " or ".join(_carried(one)) or "none", one.variant
         )
         for one in results.serving
+        if results.run.sides is None
     ]
     if first:
         smallest = min(first, key=lambda cell: (cell.batch_size, cell.seconds))

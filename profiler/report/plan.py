@@ -66,7 +66,9 @@ def _load_table(loaded: LoadedRecipe) -> Table:
             loads = ", ".join(f"{load:g}" for load in given) if given else "searched for" if given == [] else "1 step"
             rows.append([name, scenario, loads, f"{serving.workers} x {serving.batch.size}"])
     limit = f"p{loaded.recipe.serving.percentile} < {loaded.recipe.serving.latency:g} s"
-    most = f"Limit: {limit}. A step lasts {seconds_text(loaded.recipe.serving.seconds)} at most."
+    total = sum(recipe.serving.most_seconds for recipe in loaded.by_variant.values())
+    most = f"Limit: {limit}. A step lasts {seconds_text(loaded.recipe.serving.seconds)} at most, all of them "
+    most += f"{seconds_text(total)} at most."
     return Table("Plan - load", ["variant", "scenario", "loads", "workers x batch"], rows, [most])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from profiler.report.table import Table
 from profiler.results.statistics import requests_needed
-from profiler.results.types import Results, ServingResult, ServingStep, Times
+from profiler.results.types import RequestCounts, Results, ServingResult, ServingStep, Times
 from profiler.units import many, significant
 
 ABSENT = "n/a"
@@ -50,15 +53,16 @@ def carries(result: ServingResult) -> str:
 
 
 def serving_answer(results: Results) -> str:
-    """One sentence over all variants."""
+    """One sentence over all variants; of an A/B run, what B is against A."""
+    if results.run.sides is not None:
+        from profiler.report.comparison import sides_headlines
+
+        return " ".join(["B against A.", *sides_headlines(results)])
     several = len(results.serving) > 1
     said = [f"{result.variant} {carries(result)}" if several else carries(result) for result in results.serving]
     marked = any(step.generator_late for result in results.serving for step in result.steps)
-    late = (
-        " Steps marked ! were sent late by the load generator: the machine has no room left for it." if marked else ""
-    )
     text = "; ".join(said) or "No load was measured"
-    return f"{text[0].upper()}{text[1:]}.{late}"
+    return f"{text[0].upper()}{text[1:]}.{LATE if marked else ''}"
 
 
 def load_text(step: ServingStep) -> str:
@@ -74,10 +78,44 @@ def verdict_text(step: ServingStep) -> str:
     return f"{step.status}{needed}{' !' if step.generator_late else ''}"
 
 
+def in_order(result: ServingResult) -> list[ServingStep]:
+    """By load; the rounds of an A/B run as one step, with all their requests."""
+    rounds: dict[tuple[str, float | None], list[ServingStep]] = {}
+    for step in result.steps:
+        if step.round is not None:
+            rounds.setdefault((step.scenario, step.load), []).append(step)
+    steps = [step for step in result.steps if step.round is None] + [_as_one(each) for each in rounds.values()]
+    order = list(NAMES)
+    return sorted(steps, key=lambda step: (order.index(step.scenario), step.load or 0.0, step.proof))
+
+
+def _as_one(steps: list[ServingStep]) -> ServingStep:
+    """Latency and counts of all; other figures are means over rounds, the largest where they are extremes."""
+    requests = [step.requests for step in steps]
+    reasons: Counter[str] = Counter()
+    for each in requests:
+        reasons.update(each.reasons)
+    names = ("sent", "ok", "late", "errors", "timeouts", "unfinished")
+    counts = RequestCounts(**{name: sum(getattr(each, name) for each in requests) for name in names}, reasons=reasons)
+    means = ("seconds", "batch_size", "throughput", "rtf", "rtfx", "utilisation", "energy_per_request_j")
+    known = {name: [value for step in steps if (value := getattr(step, name)) is not None] for name in means}
+    return steps[0].model_copy(
+        update={
+            "requests": counts,
+            "status": next((step.status for step in steps if step.status in ("failed", "interrupted")), "measured"),
+            "reason": next((step.reason for step in steps if step.status == "failed"), None),
+            "more_needed": None,
+            "latency_s": Times.of([value for step in steps for value in step.samples]),
+            "queue": max((step.queue for step in steps), key=lambda queue: max((most for _, most in queue), default=0)),
+            "generator_late": any(step.generator_late for step in steps),
+            "memory_bytes": max((step.memory_bytes for step in steps if step.memory_bytes), default=None),
+            **{name: statistics.fmean(values) if values else None for name, values in known.items()},
+        }
+    )
+
+
 def serving_rows(result: ServingResult) -> list[list[str]]:
     """One row per step, by load."""
-    order = list(NAMES)
-    steps = sorted(result.steps, key=lambda step: (order.index(step.scenario), step.load or 0.0, step.proof))
     return [
         [
             load_text(step),
@@ -90,7 +128,7 @@ def serving_rows(result: ServingResult) -> list[list[str]]:
             ABSENT if step.utilisation is None else f"{step.utilisation:.0%}",
             verdict_text(step),
         ]
-        for step in steps
+        for step in in_order(result)
     ]
 
 
@@ -115,7 +153,13 @@ def serving_tables(results: Results, name: str) -> list[Table]:
 
     table = Table(f"{title_of(results)}{of}", [*head, *HEADER], rows(serving_rows), list(_remarks(results)))
     inside = ["load", "queueing", "batching", "computing", "batch", "RTF", "waiting", "sent late", "MB", "J/request"]
-    times = Table(f"Where a request's time goes under load, median in ms{of}", [*head, *inside], rows(_inside))
+    first = any(step.first_token_s for result in results.serving for step in result.steps)
+    inside += ["first text"] if first else []
+    times = Table(
+        f"Where a request's time goes under load, median in ms{of}",
+        [*head, *inside],
+        rows(partial(_inside, first=first)),
+    )
     times.remarks = [
         "Queueing: until a worker is free; batching: for a fuller batch while one is free. RTF: latency / audio of a "
         "request, median; RTFx, above, is of all: seconds of audio with a result per second. Waiting: the most "
@@ -126,14 +170,15 @@ def serving_tables(results: Results, name: str) -> list[Table]:
             for step in result.steps
             if step.energy_reason
         ),
-        "Time to the first token: unavailable; a call of the model gives its text at once.",
+        "First text: until the first token of a request is there; of audio that is sent while it is spoken, from its "
+        "first sound to the first text."
+        if first
+        else "Time to the first token: unavailable; the text comes at once.",
     ]
     return [table, times]
 
 
-def _inside(result: ServingResult) -> list[list[str]]:
-    order = list(NAMES)
-    steps = sorted(result.steps, key=lambda step: (order.index(step.scenario), step.load or 0.0, step.proof))
+def _inside(result: ServingResult, first: bool = False) -> list[list[str]]:
     return [
         [
             load_text(step),
@@ -144,8 +189,9 @@ def _inside(result: ServingResult) -> list[list[str]]:
             _ms(step.lateness_s.max if step.lateness_s else None),
             ABSENT if step.memory_bytes is None else f"{step.memory_bytes / 1e6:.0f}",
             ABSENT if step.energy_per_request_j is None else significant(step.energy_per_request_j, 3),
+            *([_median(step.first_token_s)] if first else []),
         ]
-        for step in steps
+        for step in in_order(result)
     ]
 
 
@@ -160,15 +206,19 @@ def _remarks(results: Results) -> Iterable[str]:
     )
     for result in results.serving:
         whose = f"{result.variant}: " if len(results.serving) > 1 else ""
-        workers = (
-            f"{many(result.workers, 'worker')}, {many(result.threads or 0, 'thread')} each" if result.workers else ""
-        )
+        if result.workers:
+            workers = f"{many(result.workers, 'worker')}, {many(result.threads or 0, 'thread')} each"
+        elif result.connections:
+            workers = f"a server, {many(result.connections, 'connection')}"
+        else:
+            workers = "a server, a connection for each speaker"
         batch = f", batches of up to {result.batch_size}" if result.batch_size > 1 else ""
         wait = f" after {result.wait_s:g} s at most" if result.wait_s else ""
-        chunk = f"; chunks of {result.chunk_s:g} s, {result.lookahead_s:g} s ahead" if result.chunk_s else ""
+        ahead = f", {result.lookahead_s:g} s ahead" if result.lookahead_s else ""
+        chunk = f"; chunks of {result.chunk_s:g} s{ahead}" if result.chunk_s else ""
         yield f"- {whose}{workers}{batch}{wait}; requests: {result.audio}{chunk}."
         yield from (f"- {whose}{note}" for note in result.notes)
-        for step in result.steps:
+        for step in in_order(result):
             counts = step.requests
             wrong = ((counts.errors, "errors"), (counts.timeouts, "time-outs"), (counts.unfinished, "without a result"))
             said = [f"{count} {what}" for count, what in wrong if count]

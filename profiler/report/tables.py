@@ -55,7 +55,7 @@ def build_tables(results: Results, memory: str | int | None = None) -> list[Tabl
         tables += sides_tables(results)
     name = _name(results, results.variants)
     if is_serving(results):
-        return serving_tables(results, name) + _sizes(results)
+        return tables + serving_tables(results, name) + _sizes(results)
     if (models := models_table(f"Models - {name}", results)) is not None:
         tables.append(models)
     tables += _side_by_side(results) if several else _grids(results, name)

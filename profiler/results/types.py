@@ -791,6 +791,7 @@ class ServingStep(Record):
 
     scenario: Literal["single_stream", "offline", "server", "streams"]
     load: float | None = None  # requests a second, or live streams; null: as many as go
+    round: int | None = None  # of an A/B run, in which both sides took turns at this load
     proof: bool = False  # enough requests to prove the limit, and not a look
     status: Literal["measured", "holds", "exceeds", "not proven", "failed", "interrupted"]
     reason: str | None = None
@@ -810,7 +811,9 @@ class ServingStep(Record):
     rise_s: float | None = None  # how much latency rose from the start of the step to its end: a backlog
     lateness_s: Times | None = None  # of the load generator: sent after it was due
     generator_late: bool = False
-    first_token_s: Times | None = None  # null: the model gives its text at once
+    first_token_s: Times | None = (
+        None  # from when a request was due; of live audio, from its first sound; null: text comes at once
+    )
     memory_bytes: int | None = None  # of all workers, at most
     energy_per_request_j: float | None = None
     energy_reason: str | None = None
@@ -833,6 +836,7 @@ class ServingResult(Record):
     confidence: float
     workers: int | None = None  # null: of a server, which does not say
     threads: int | None = None  # of each
+    connections: int | None = None  # to a server, where requests share them
     batch_size: int = 1
     wait_s: float = 0.0
     audio: str | None = None  # what requests are
@@ -1007,6 +1011,9 @@ class Results(RunHead):
     @property
     def variants(self) -> list[str]:
         return list(dict.fromkeys([*(cell.variant for cell in self.cells), *(one.variant for one in self.serving)]))
+
+    def under_load(self, variant: str) -> ServingResult:
+        return next(result for result in self.serving if result.variant == variant)
 
     @property
     def places(self) -> list[tuple[float, int]]:

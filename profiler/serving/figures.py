@@ -97,6 +97,8 @@ def _put_times(step: ServingStep, good: Sequence[Request], requests: Sequence[Re
     step.computing_s = Times.of([request.ended - request.began for request in inside])
     step.batching_s = Times.of([request.batching for request in inside])
     step.queueing_s = Times.of([max(0.0, request.sent - request.issued - request.batching) for request in inside])
+    firsts = [request.first_text - (request.spoken_from or request.due) for request in good if request.first_text]
+    step.first_token_s = Times.of(firsts)
     if good:
         step.batch_size = statistics.fmean(request.batch for request in inside) if inside else None
         step.rtf = statistics.median((request.done - request.due) / request.seconds for request in good)

@@ -7,8 +7,10 @@ chunks of a model that streams; for another, utterances cut out of the sample sp
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from profiler.measure.latency import no_garbage_collection
 from profiler.serving.loadgen import Driver
 from profiler.serving.pool import Pool, Work
 from profiler.serving.records import Load, Request, StepEnd, clock
+from profiler.serving.sockets import Sockets, parts_of
 from profiler.serving.streams import Piece, Speakers, Turn
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ READY_SECONDS = 300.0
 MEMORY_SECONDS = 0.5
 SILENCE = 0.3  # seconds after which voice activity takes an utterance to be over
 LONGEST = 5.0  # seconds of an utterance; longer speech is cut at its longest pause
+OUTSIDE = Unavailable("the server's is not known here", "measure it where the server runs")
 SILERO = (
     'utterances of live speakers are cut by Silero VAD, which is not installed: pip install "speech-profiler[silero]"'
 )
@@ -48,9 +52,11 @@ def make_step(
     emit: Emit,
 ) -> StepEnd:  # fmt: skip
     """Make the load, and tell of each request as soon as it is done."""
-    live = load.scenario == "streams"
+    live, talk = load.scenario == "streams", model.talk
     chunked = live and model.chunks is not None and model.chunks.stream is not None
-    if live and not chunked:
+    if talk is not None:
+        turn, parts = parts_of(talk, utterances)
+    elif live and not chunked:
         utterances, turn = _by_voice(speech)
     elif chunked:
         turn = _by_chunks(model, utterances)
@@ -61,7 +67,7 @@ def make_step(
 
         torch.set_num_threads(threads)
         with torch.no_grad():
-            for _ in range(WARMUPS if load.warm else 0):
+            for _ in range(0 if load.outside else WARMUPS):
                 value = model.prepare(pad([max(utterances, key=len)] * (1 if chunked else load.batch), model.rate))
                 model.run(value)
                 device.synchronize()
@@ -74,10 +80,14 @@ def make_step(
             finished.append(request)
         source.finished(request)
 
-    pool = Pool(work, begin, load.workers, done, load.batch, load.wait, load.timeout)
+    pool: Pool | Sockets
+    if talk is not None:
+        pool = Sockets(talk, parts, int(load.load), done, load.timeout)
+    else:
+        pool = Pool(work, begin, load.workers, done, load.batch, load.wait, load.timeout)
     source: Driver | Speakers
     if live:
-        source = Speakers(load, turn, pool.submit, kept=chunked)
+        source = Speakers(load, turn, pool.submit, kept=chunked or talk is not None)
     else:
         source = Driver(load, [len(row) / model.rate for row in utterances], pool.submit)
     memory = _Memory(pool)
@@ -88,33 +98,50 @@ def make_step(
             finished.clear()
         if now:
             emit(now, source.issued)
-        memory.look()
+        if not load.outside:
+            memory.look()
 
-    with contextlib.closing(pool), no_garbage_collection(), _joules(device) as joules:
+    with contextlib.closing(pool), no_garbage_collection():
         if not pool.start(READY_SECONDS):
             return StepEnd(stopped="the model died while it warmed up")
-        memory.look()
-        end = source.run(listen) if isinstance(source, Speakers) else source.run(folder, listen)
+        with _joules(device, load.outside) as joules:
+            listen()
+            end = source.run(listen) if isinstance(source, Speakers) else source.run(folder, listen)
+            end.joules, end.energy_reason, end.sensor = joules()
         listen()
         emit([], source.issued)
         end.memory_bytes = memory.peak or None
-        end.joules, end.energy_reason, end.sensor = joules()
     if chunked and model.chunks is not None:
         end.chunk_s, end.lookahead_s = model.chunks.seconds, model.chunks.lookahead
+    if talk is not None and talk.answers == "each":
+        end.chunk_s = talk.chunk
     return end
 
 
 def _whole(model: Model, utterances: list[Samples], device: Device) -> Work:
     """Utterances in a batch: put together, then the model's own call, until the device is done."""
 
-    def work(items: list[tuple[int, int]]) -> None:
+    first: list[float] = []
+    hooked: list[int] = []  # in which processes
+
+    def see(module: Any, given: Any, output: Any) -> None:
+        """A decoder gives its cache after each step: the first of a call has the first token."""
+        if not first and getattr(output, "past_key_values", None) is not None:
+            first.append(clock())
+
+    def work(items: list[tuple[int, int]]) -> float:
         import torch
 
+        if os.getpid() not in hooked:
+            hooked.append(os.getpid())
+            model.module.register_forward_hook(see)
+        first.clear()
         with torch.no_grad():
             model.run(model.prepare(pad([utterances[item] for _, item in items], model.rate)))
             device.synchronize()
         if model.chunks is not None:
             model.chunks.times.clear()
+        return first[0] if first else 0.0
 
     return work
 
@@ -131,8 +158,9 @@ def _by_chunks(model: Model, utterances: list[Samples]) -> Turn:
     """Utterances of whole chunks one after another; `item` counts the chunks of the turn."""
     assert model.chunks is not None
     chunk, ahead = model.chunks.seconds, model.chunks.lookahead
-    count = sum(_chunks_of(row, model) for row in utterances)
-    return Turn([Piece(item, chunk, (item + 1) * chunk + ahead) for item in range(count)], count * chunk)
+    counts = [_chunks_of(row, model) for row in utterances]
+    pieces = [Piece(item, chunk, (item + 1) * chunk + ahead) for item in range(sum(counts))]
+    return Turn(pieces, len(pieces) * chunk, [0, *accumulate(counts[:-1])])
 
 
 def _stream_chunks(model: Model, turn: Turn, utterances: list[Samples], device: Device) -> Work:
@@ -147,7 +175,7 @@ def _stream_chunks(model: Model, turn: Turn, utterances: list[Samples], device: 
         whose += [number] * _chunks_of(row, model)
     going: dict[int, Iterator[Any]] = {}
 
-    def work(items: list[tuple[int, int]]) -> None:
+    def work(items: list[tuple[int, int]]) -> float:
         import torch
 
         ((speaker, item),) = items
@@ -157,6 +185,7 @@ def _stream_chunks(model: Model, turn: Turn, utterances: list[Samples], device: 
                 going[speaker] = stream(model.prepare(pad([row], model.rate)))
             next(going[speaker], None)
             device.synchronize()
+        return 0.0
 
     return work
 
@@ -190,7 +219,7 @@ def _by_voice(speech: Speech) -> tuple[list[Samples], Turn]:
         Piece(number, (part["end"] - part["start"]) / rate, part["end"] / rate + SILENCE)
         for number, part in enumerate(found)
     ]
-    return rows, Turn(pieces, max(len(recording) / rate, pieces[-1].after))
+    return rows, Turn(pieces, max(len(recording) / rate, pieces[-1].after), range(len(pieces)))
 
 
 # -- beside the requests
@@ -199,7 +228,7 @@ def _by_voice(speech: Speech) -> tuple[list[Samples], Turn]:
 class _Memory:
     """The most that all workers held at once: what they share with others counts in parts (PSS)."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool | Sockets) -> None:
         self.pool, self.peak, self._due = pool, 0, 0.0
 
     def look(self) -> None:
@@ -215,9 +244,9 @@ class _Memory:
 
 
 @contextlib.contextmanager
-def _joules(device: Device) -> Iterator[Callable[[], tuple[float | None, str | None, str | None]]]:
+def _joules(device: Device, outside: bool) -> Iterator[Callable[[], tuple[float | None, str | None, str | None]]]:
     """Gives (joules since it was entered, why there are none, by which sensor)."""
-    sensor: Sensor | Unavailable = find_sensor(device.name)
+    sensor: Sensor | Unavailable = OUTSIDE if outside else find_sensor(device.name)
     if isinstance(sensor, Unavailable):
         reason = str(sensor)
         yield lambda: (None, reason, None)

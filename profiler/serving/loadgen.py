@@ -105,7 +105,7 @@ class Driver:
         kinds = {"single_stream": scenarios.SingleStream, "offline": scenarios.Offline, "server": scenarios.Server}
         settings.scenario, settings.mode = kinds[load.scenario], mlperf_loadgen.TestMode.PerformanceOnly
         settings.min_query_count = settings.max_query_count = load.requests
-        settings.min_duration_ms, settings.max_duration_ms = 0, round(1000 * load.seconds)
+        settings.min_duration_ms, settings.max_duration_ms = 0, max(1, round(1000 * load.seconds))
         settings.sample_index_rng_seed = settings.schedule_rng_seed = settings.qsl_rng_seed = load.seed + 1
         if load.scenario == "offline":
             settings.offline_expected_qps = load.requests / OVERSAMPLING

@@ -27,7 +27,8 @@ from profiler.serving.records import Request, clock
 
 LIVES = 4  # of a worker: one that dies at every start ends the step, not the machine
 CHUNK = 1 << 16
-Work = Callable[[list[tuple[int, int]]], None]  # (stream, item) of each request in a batch
+# (stream, item) of each request in a batch -> when the first token was there; 0 where that is not known
+Work = Callable[[list[tuple[int, int]]], float]
 NO_WORKER = "no worker is left"
 
 
@@ -39,6 +40,7 @@ class Answer(msgspec.Struct, array_like=True):
     ended: float = 0.0
     reason: str = ""
     pid: int = 0
+    first: float = 0.0
 
 
 READY, GONE = -1, -2
@@ -217,7 +219,7 @@ class Pool:
         elif answer.batch == worker.batch and worker.flying:  # else: of a batch that was given up
             flying, worker.flying, worker.since = worker.flying, [], now
             for request in flying:
-                request.began, request.ended = answer.began, answer.ended
+                request.began, request.ended, request.first_text = answer.began, answer.ended, answer.first
                 self._finish(request, "error" if answer.reason else "ok", answer.reason, now)
 
     def _fail(self, worker: _Worker, status: str, reason: str) -> None:
@@ -282,10 +284,10 @@ class Pool:
         os.write(answers, _encode(Answer(READY, pid=os.getpid())) + b"\n")
         while message := os.read(tasks, CHUNK):
             number, items = _tasks.decode(message)
-            began, reason = clock(), ""
+            began, reason, first = clock(), "", 0.0
             try:
-                self.work(items)
+                first = self.work(items)
             except Exception as error:
                 traceback.print_exc()
                 reason = "out of memory" if isinstance(error, MemoryError) else explain(error)[:500]
-            os.write(answers, _encode(Answer(number, began, clock(), reason)) + b"\n")
+            os.write(answers, _encode(Answer(number, began, clock(), reason, first=first)) + b"\n")

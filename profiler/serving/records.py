@@ -14,7 +14,7 @@ Status = Literal["ok", "error", "timeout"]
 class Request(msgspec.Struct, array_like=True):
     """One utterance, or one chunk of a live stream: counted once, whatever becomes of it."""
 
-    number: int
+    number: int  # -1: audio that is sent on the way to a result, and not counted
     item: int  # which of the utterances; for a stream, which of its chunks
     seconds: float  # of audio
     due: float  # when it should have been sent
@@ -29,6 +29,8 @@ class Request(msgspec.Struct, array_like=True):
     worker: int = -1
     status: Status = "ok"
     reason: str = ""
+    first_text: float = 0.0  # when its first token or text was there; 0: not known
+    spoken_from: float = 0.0  # when its utterance began, of audio that is sent while it is spoken; 0: it came whole
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = 0.0
     timeout: float = 30.0
     seed: int = 0
-    warm: bool = True  # whether each worker makes some calls before
+    outside: bool = False  # on a server that runs already: nothing is warmed up, and this machine is not measured
 
 
 class StepEnd(msgspec.Struct, kw_only=True):

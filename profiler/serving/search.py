@@ -43,8 +43,9 @@ class Search:
         status = "exceeds" if late and step.status == "not proven" else step.status
         self.tried.append((step.load or 0.0, step.proof, status))
 
-    def next(self) -> tuple[float, bool] | None:
-        """(load, whether it is to be proven); None when there is no more to find out."""
+    def next(self, hurry: bool = False) -> tuple[float, bool] | None:
+        """(load, whether it is to be proven); None when there is no more to find out. `hurry`: time is left for the
+        proof alone."""
         left = self.steps - len(self.tried)
         if left <= 0:
             return None
@@ -59,7 +60,9 @@ class Search:
             lower = self._lower(good, bad)
             return (lower, True) if lower is not None else None
         full = good is not None and good >= self.most
-        if good is not None and (full or left <= STEPS_TO_PROVE or (bad is not None and self._near(good, bad))):
+        if good is not None and (
+            full or hurry or left <= STEPS_TO_PROVE or (bad is not None and self._near(good, bad))
+        ):
             return (good, True) if self.best != good else None
         if good is None and bad is None:
             return self.start, False

@@ -27,6 +27,7 @@ class Piece:
     item: int
     seconds: float  # of audio
     after: float  # seconds from the start of a turn until it is due
+    counts: bool = True  # whether a result of its own is waited for
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Turn:
 
     pieces: Sequence[Piece]
     seconds: float
+    starts: Sequence[int] = (0,)  # pieces with which a speaker may begin
 
 
 class Speakers:
@@ -44,15 +46,17 @@ class Speakers:
         self.load, self.turn, self.submit = load, turn, submit
         self.kept = kept  # whether a worker keeps the state of a speaker
         self.issued = self.results = self.late = 0
+        self._open: dict[int, float] = {}  # number -> since when a result is due
 
     def finished(self, request: Request) -> None:
+        self._open.pop(request.number, None)
         self.results += 1
         self.late += request.status != "ok" or request.done - request.due > self.load.limit
 
     def run(self, listen: Callable[[], None]) -> StepEnd:
         start, last = clock() + BEGIN_SECONDS, 0.0
         chance = random.Random(self.load.seed)
-        gap = max(piece.seconds for piece in self.turn.pieces)
+        gap = max(piece.seconds for piece in self.turn.pieces if piece.counts)
         ways = [self._pieces(start + chance.random() * gap, chance) for _ in range(int(self.load.load))]
         coming = [(*next(way), number) for number, way in enumerate(ways)]
         heapq.heapify(coming)
@@ -68,21 +72,29 @@ class Speakers:
             if clock() - last > LISTEN_SECONDS:  # also where pieces come close together
                 listen()
                 last = clock()
+            if self._hopeless():
+                return StepEnd(stopped="more results were late than the limit allows")
             found = self.turn.pieces[piece]
             stream = number if self.kept else -1
-            self.submit(Request(self.issued, found.item, found.seconds, due, clock(), stream))
-            self.issued += 1
-            if self.load.allowed is not None and self.late > self.load.allowed:
-                return StepEnd(stopped="more results were late than the limit allows")
+            if found.counts:
+                self._open[self.issued] = due
+            self.submit(Request(self.issued if found.counts else -1, found.item, found.seconds, due, clock(), stream))
+            self.issued += found.counts
         given_up = clock() + self.load.timeout + 2 * LISTEN_SECONDS
         while self.results < self.issued and clock() < given_up:
             time.sleep(LISTEN_SECONDS / 2)
             listen()
         return StepEnd()
 
+    def _hopeless(self) -> bool:
+        if self.load.allowed is None:
+            return False
+        latest = clock() - self.load.limit
+        return self.late + sum(due < latest for due in list(self._open.values())) > self.load.allowed
+
     def _pieces(self, begin: float, chance: random.Random) -> Iterator[tuple[float, int]]:
         """(when, which piece) of one speaker, without end."""
-        first = chance.randrange(len(self.turn.pieces)) if not self.kept else 0
+        first = chance.choice(self.turn.starts)
         before = self.turn.pieces[first - 1].after if first else 0.0
         turn = begin - before
         while True:

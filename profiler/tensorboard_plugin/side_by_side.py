@@ -52,7 +52,7 @@ def judge_runs(left: Results, right: Results, variants: tuple[str, str]) -> Judg
         found = compare_results([left, right], variants).others[0]
     except UserError:
         return Judged()
-    speeds = {(cell.seconds, cell.batch_size): cell.speed for cell in found.cells}
+    speeds = {cell.place: cell.speed for cell in found.cells if not cell.load}
     differs = [f"{each.kind} {each.name}: {_short(each.before)} / {_short(each.after)}" for each in found.differences]
     return Judged(speeds, differs, found.notes)
 

@@ -143,7 +143,8 @@ def _find_whole(model: Model, runtime: Runtime, speech: Speech, request: EngineR
         prompts = trial(model, lambda: ctranslate2.prompts(model, examples[0].value), list[list[int]])
         weights = trial(model, lambda: cache.fingerprint(model.module), str)
     made_of = (weights, ctranslate2.told(model.module), runtime.engine.options(runtime.options))
-    folder = request.cache / cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES)
+    code = [*cache.code_of(runtime.name), Path(__file__)]
+    folder = request.cache / cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES, code=code)
     manifest = read_manifest(folder)
     cached = manifest is not None
 

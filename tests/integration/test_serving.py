@@ -5,14 +5,17 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from profiler.recipe.load import load_recipe
 from tests.helpers import program
 from tests.helpers.road import Done, go
 from tests.helpers.shipped import EMFORMER, ROWS
@@ -20,6 +23,7 @@ from tests.integration.test_interruption import assert_nothing_left
 
 pytestmark = pytest.mark.slow
 
+Turned = tuple[subprocess.CompletedProcess[str], Path]
 FIXED = "{per_second: 0.0, fixed: 0.01}"
 
 
@@ -207,16 +211,64 @@ def test_mistakes_are_named_before_anything_runs(setting: str, said: str, tmp_pa
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_run_of_load_is_no_side_of_a_comparison(searched: Done) -> None:
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory) -> Turned:
+    """A model that takes 10 ms against one that takes 20 ms, in turns."""
+    folder = tmp_path_factory.mktemp("turned")
+    file = recipe(folder, "{scenarios: [single_stream], latency: 0.25, percentile: 80}")
+    changed = "pretrained_model.overrides.fixed=0.02"
+    done = program.run("ab", file, "--b", changed, "--seconds", "1", "--trust", "--logdir", folder / "logs")
+    return done, folder / "logs"
+
+
+def test_ab_puts_both_under_the_same_load_in_turns(turned: Turned) -> None:
+    done, logs = turned
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "one by one, p50" in done.stdout
+    assert "slower" in done.stdout
+    results = program.results_in(logs)
+    a, b = results["serving"]
+    assert (a["variant"], b["variant"]) == ("A", "B")
+    rounds = [step["round"] for step in a["steps"]]
+    assert rounds == [step["round"] for step in b["steps"]] == list(range(max(6, len(rounds))))
+    shown = program.run("report", "latest", "--logdir", logs)
+    assert shown.stdout.count("one by one") == 2 + 2 + 2, "two percentiles; each side one row in each of two tables"
+    assert shown.stderr == ""
+    assert "slower" in shown.stdout
+
+
+def test_runs_under_load_are_compared_at_the_same_load(searched: Done, turned: Turned) -> None:
+    (other,) = turned[1].glob("*/2*")
+    done = program.run("compare", searched.folder, other, "--variants", "float32", "B", "--logdir", searched.logdir)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if "one by one, p50" in line]
+    ratio, low, high = (float(value) for value in re.findall(r"\d+\.\d+", row.split("|")[4]))
+    assert ratio == pytest.approx(2.0, rel=0.4)
+    assert low < ratio < high
+    assert "slower" in row or low < 1.0, "where the machine's speed has changed meanwhile, nothing is certain"
+    assert "Run-to-run floor" in done.stdout
     done = program.run("compare", searched.folder, searched.folder, "--logdir", searched.logdir)
     assert done.returncode == 2
-    assert "has loads and no cells to compare" in done.stderr
-    done = program.run("ab", "recipes/serving.yaml", "--b", "measure.seed=1", "--logdir", searched.logdir)
-    assert done.returncode == 2
-    assert "mode: serving has none" in done.stderr
+    assert "is given twice" in done.stderr
+
+
+def test_ab_refuses_sides_that_cannot_have_the_same_load(tmp_path: Path) -> None:
+    file = recipe(tmp_path, "{scenarios: [server], loads: [2]}")
+    for change, said in (("serving.loads=[3]", "give both one"), ("mode=inference", "A is mode: serving")):
+        done = program.run("ab", file, "--b", change, "--trust", "--logdir", tmp_path / "logs")
+        assert done.returncode == 2
+        assert said in done.stderr
 
 
 def test_show_says_what_load_is_planned() -> None:
     shown = program.run("show", "serving", "--no-counts")
     assert "Plan - load" in shown.stdout
     assert "searched for" in shown.stdout
+    assert "all of them 3.7 min at most" in shown.stdout
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.load])
+def test_shipped_recipes_of_load_end_within_five_minutes(name: str) -> None:
+    """What no machine can exceed: the budget, then a client that waits to the end, and half a minute for all else."""
+    settings = load_recipe(program.ROOT / "recipes" / f"{name}.yaml").recipe.serving
+    assert settings.most_seconds + settings.timeout < 300 - 30

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import program
+from tests.helpers.servers import running
 
 pytestmark = pytest.mark.slow
 
 
-@contextlib.contextmanager
-def server(folder: Path, kind: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Its port, which it chose itself."""
-    port = folder / "port"
-    with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.helpers.asr_server", str(port), kind],
-            cwd=program.ROOT,
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            deadline = time.monotonic() + 120
-            while not (port.exists() and port.read_text()):
-                assert process.poll() is None, (folder / "server.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            yield int(port.read_text()), process
-        finally:
-            process.kill()
-            process.wait()
+def server(folder: Path, kind: str) -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
+    return running("tests.helpers.asr_server", folder, kind)
 
 
 def recipe(folder: Path, source: str, serving: str) -> Path:
@@ -114,6 +94,56 @@ def test_a_server_that_goes_away_costs_its_requests_alone(tmp_path: Path) -> Non
 )
 def test_load_without_a_limit_is_refused(source: str, serving: str, said: str, tmp_path: Path) -> None:
     done = program.run(recipe(tmp_path, source, serving), "--logdir", tmp_path / "logs")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def streams(folder: Path, source: str, serving: str, overrides: str = "{protocol: vosk}") -> Path:
+    file = folder / "outside.yaml"
+    file.write_text(
+        f"pretrained_model: {{source: '{source}', type: WebSocketStream, overrides: {overrides}}}\n"
+        f"mode: serving\nserving: {{scenarios: [streams], latency: 5.0, percentile: 50, {serving}}}\n"
+        "profiling_dimensions: {audio_mockup_secs: [0.4], batch_sizes: [1]}\n"
+    )
+    return file
+
+
+def test_live_speakers_are_sent_to_a_running_server_over_websockets(tmp_path: Path) -> None:
+    with running("tests.helpers.websocket_server", tmp_path, "model") as (port, _):
+        limits = "streams: [3], most_requests: 30, outside: {streams: 3, seconds: 60}"
+        done = program.run(streams(tmp_path, f"ws://127.0.0.1:{port}/vosk", limits), "--logdir", tmp_path / "logs")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (result,) = program.results_in(tmp_path / "logs")["serving"]
+        (step,) = result["steps"]
+        counts = step["requests"]
+        assert counts["ok"] == counts["sent"] == int((tmp_path / "counted").read_text()), "each chunk once"
+        assert result["chunk_s"] == 0.2
+        assert step["seconds"] > 0.2 * (counts["sent"] / 3 - 1) * 0.9, "at the speed of speech"
+        assert step["first_token_s"]["median"] > 0.2, "speaking included"
+        assert step["memory_bytes"] is step["energy_per_request_j"] is None, "this machine is not the server"
+        again = program.run("report", "latest", "--full", "--logdir", tmp_path / "logs")
+        assert "first text" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("serving", "overrides", "said"),
+    [
+        ("seconds: 5", "{protocol: vosk}", "set serving.outside: {streams: ..., seconds: ...}"),
+        (
+            "streams: [9], outside: {streams: 3, seconds: 9}",
+            "{protocol: vosk}",
+            "9 is more than serving.outside",
+        ),
+        ("outside: {streams: 3, seconds: 9}", "{protocol: vsk}", "Did you mean `vosk`?"),
+        ("outside: {streams: 3, seconds: 9}", "{protocl: vosk}", "Did you mean `protocol`?"),
+        ("outside: {streams: 3, seconds: 9}", "{encoding: mp3}", "Invalid enum value 'mp3'"),
+        ("outside: {streams: 3, seconds: 9}", "{protocol: vllm}", "set `model`"),
+        ("outside: {streams: 3, seconds: 9}", "{answers: last}", "needs `end`"),
+    ],
+)
+def test_a_conversation_that_is_not_whole_is_refused(serving: str, overrides: str, said: str, tmp_path: Path) -> None:
+    done = program.run(streams(tmp_path, "ws://127.0.0.1:9", serving, overrides), "--logdir", tmp_path / "logs")
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "logs").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profiler.report.plots.style import Caption, Plot, figure, look, mark_level
+from profiler.report.serving import in_order
 from profiler.results.types import Results, ServingStep
 
 NAME = "serving"
@@ -19,7 +20,10 @@ def draw(results: Results, folder: Path) -> list[Plot]:
 
 
 def _draw(results: Results, folder: Path, scenario: str) -> Plot | None:
-    drawn = {result.variant: _steps(result.of(scenario)) for result in results.serving}
+    drawn = {
+        result.variant: _steps([step for step in in_order(result) if step.scenario == scenario])
+        for result in results.serving
+    }
     drawn = {variant: steps for variant, steps in drawn.items() if steps}
     if not drawn:
         return None

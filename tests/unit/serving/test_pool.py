@@ -48,12 +48,14 @@ def send(made: Pool, *items: int, stream: int = -1) -> None:
     made.submit(*(Request(number, item, 1.0, now, now, stream=stream) for number, item in enumerate(items)))
 
 
-def nothing(items: list[tuple[int, int]]) -> None:
+def nothing(items: list[tuple[int, int]]) -> float:
     """Done at once."""
+    return 0.0
 
 
-def sleeps(items: list[tuple[int, int]]) -> None:
+def sleeps(items: list[tuple[int, int]]) -> float:
     time.sleep(0.05)
+    return clock()
 
 
 def test_every_request_has_its_times_in_order() -> None:
@@ -63,6 +65,7 @@ def test_every_request_has_its_times_in_order() -> None:
             assert request.status == "ok"
             assert request.issued <= request.sent <= request.began < request.ended <= request.done
             assert request.ended - request.began >= 0.05
+            assert request.began < request.first_text <= request.ended
 
 
 def test_requests_are_batched_up_to_a_size_and_wait_for_it_no_longer_than_allowed() -> None:
@@ -89,9 +92,10 @@ def test_a_speaker_stays_with_one_worker() -> None:
 
 
 def test_an_error_of_the_model_is_the_requests_own() -> None:
-    def work(items: list[tuple[int, int]]) -> None:
+    def work(items: list[tuple[int, int]]) -> float:
         if items[0][1] == 7:
             raise ValueError("not this one")
+        return 0.0
 
     with pool(work) as (made, served):
         send(made, 1, 7, 2)
@@ -103,9 +107,10 @@ def test_an_error_of_the_model_is_the_requests_own() -> None:
 
 
 def test_a_worker_that_dies_is_replaced_and_the_request_is_counted_once(tmp_path: Path) -> None:
-    def work(items: list[tuple[int, int]]) -> None:
+    def work(items: list[tuple[int, int]]) -> float:
         if items[0][1] == 7:
             os.kill(os.getpid(), signal.SIGKILL)
+        return 0.0
 
     with pool(work) as (made, served):
         send(made, 1, 7, 2)
@@ -116,7 +121,7 @@ def test_a_worker_that_dies_is_replaced_and_the_request_is_counted_once(tmp_path
 
 
 def test_a_worker_that_always_dies_ends_the_waiting() -> None:
-    def work(items: list[tuple[int, int]]) -> None:
+    def work(items: list[tuple[int, int]]) -> float:
         os._exit(3)
 
     with pool(work) as (made, served):
@@ -128,8 +133,9 @@ def test_a_worker_that_always_dies_ends_the_waiting() -> None:
 
 
 def test_clients_give_up_and_a_worker_that_hangs_is_ended() -> None:
-    def work(items: list[tuple[int, int]]) -> None:
+    def work(items: list[tuple[int, int]]) -> float:
         time.sleep(60 if items[0][1] == 7 else 0)
+        return 0.0
 
     with pool(work, timeout=0.3) as (made, served):
         send(made, 7, 8)

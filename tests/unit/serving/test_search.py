@@ -58,3 +58,12 @@ def test_a_look_with_a_late_request_counts_as_too_much() -> None:
     late = RequestCounts(sent=64, late=2)
     made.learn(ServingStep(scenario="server", load=8.0, status="not proven", more_needed=600, requests=late), 99)
     assert made.next() == (4.0, False)
+
+
+def test_in_a_hurry_what_is_known_to_hold_is_proven_at_once() -> None:
+    made = Search(8.0, 10, 0.1)
+    assert made.next(hurry=True) == (8.0, False), "nothing is known yet"
+    fine = RequestCounts(sent=64)
+    made.learn(ServingStep(scenario="server", load=8.0, status="not proven", more_needed=600, requests=fine), 99)
+    assert made.next() == (12.0, False)
+    assert made.next(hurry=True) == (8.0, True)
