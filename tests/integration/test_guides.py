@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -54,12 +55,18 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The project as a user has it, in a folder where files may be written."""
+    """The project as a user has it, in a folder where files may be written; its code is that of this checkout."""
     for name in ("recipes", "samples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    shutil.copytree(ROOT / "profiler", tmp_path / "profiler", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "profile.py", tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def own_code(checkout: Path) -> Path:
+    """With a copy of the code, which may be changed."""
+    shutil.copytree(ROOT / "profiler", checkout / "profiler", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "profile.py", checkout)
+    return checkout
 
 
 def follow(guide: list[Block], folder: Path) -> list[str]:
@@ -90,9 +97,13 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
 def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """`python` with these words; a script that is not the launcher may import anything."""
     if words[0] == "-m":
-        return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
-    kind = program.libraries_of(*words[1:], folder=folder) if words[0] == "profile.py" else "models"
-    return warm.run([str(folder / words[0]), *words[1:]], folder, 300, kind)
+        path = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True, timeout=300)
+    if words[0] != "profile.py":
+        return warm.run([str(folder / words[0]), *words[1:]], folder, 300, "models")
+    place = folder if (folder / words[0]).exists() else ROOT
+    return warm.run([str(place / words[0]), *words[1:]], folder, 300, program.libraries_of(*words[1:], folder=folder))
 
 
 def _patch(file: Path, diff: str) -> None:
@@ -133,20 +144,20 @@ def test_reading_traces(checkout: Path) -> None:
 
 
 @pytest.mark.slow
-def test_add_a_model_library(checkout: Path) -> None:
-    shown, ran = follow(blocks("add-a-library.md"), checkout)
+def test_add_a_model_library(own_code: Path) -> None:
+    shown, ran = follow(blocks("add-a-library.md"), own_code)
     assert f"{32 * 400 + 32:,}" in shown
     assert "./example-model, float32, random weights" in ran
     assert "waveforms in memory to frames" in ran
 
 
 @pytest.mark.slow
-def test_add_a_pass(checkout: Path) -> None:
-    ran, followed = follow(blocks("add-a-pass.md"), checkout)
+def test_add_a_pass(own_code: Path) -> None:
+    ran, followed = follow(blocks("add-a-pass.md"), own_code)
     assert "**Page faults - " in ran
     assert "page faults per call" in ran
     assert "Of one call, after the calls that were timed." in ran
-    (folder,) = (checkout / "logs" / "log-mel").iterdir()
+    (folder,) = (own_code / "logs" / "log-mel").iterdir()
     every = json.loads((folder / "results.json").read_text())["cells"]
     cells = [cell for cell in every if cell["status"] == "ok"]
     assert all(cell["figures"]["faults"].keys() == {"all", "disk"} for cell in cells)
