@@ -1,4 +1,7 @@
-"""The guides in docs/ are followed to the letter: their files are written, their commands typed."""
+"""The guides in docs/ are followed to the letter: their files are written, their commands typed.
+
+But for sizes: cells are measured for a fifth of a second, and large models and data sets are made small.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +23,10 @@ from profiler.environment import allowed_cpus
 from tests.conftest import TinyModel
 from tests.helpers import program, warm
 from tests.helpers.program import ROOT
+from tests.helpers.shipped import EMFORMER, ESPNET_LSTM
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BUDGET = re.compile(r"(\bbudget[=:] ?)(?:0\.5|1)\b(?!\.)")
 
 
 class Block(NamedTuple):
@@ -32,8 +37,13 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(guide: str) -> list[Block]:
-    return [Block(*(part or "" for part in match)) for match in BLOCK.findall((ROOT / "docs" / guide).read_text())]
+def blocks(guide: str, smaller: Mapping[str, str] | None = None) -> list[Block]:
+    """Those of a guide. `smaller`: what stands there, and what is taken in its place."""
+    text = BUDGET.sub(r"\g<1>0.2", (ROOT / "docs" / guide).read_text())
+    for size, small in (smaller or {}).items():
+        assert size in text, f"{guide} does not have {size} any more"
+        text = text.replace(size, small)
+    return [Block(*(part or "" for part in match)) for match in BLOCK.findall(text)]
 
 
 GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text())
@@ -117,9 +127,8 @@ def _patch(file: Path, diff: str) -> None:
 
 @pytest.mark.slow
 def test_benchmark_your_own_model(checkout: Path) -> None:
-    copied, shown, random, trained, script, folder, _, report = (
-        text for text in follow(blocks("your-own-model.md"), checkout) if text
-    )
+    guide = blocks("your-own-model.md", {"hidden_size=64": "hidden_size=64, conv_dim=[32] * 7"})
+    copied, shown, random, trained, script, folder, _, report = (text for text in follow(guide, checkout) if text)
     assert "Copied wav2vec2 to my-model.yaml" in copied
     front_end, layers = 80 * 128 + 128, 2 * 4 * (128 * 128 + 128 * 128 + 2 * 128)
     assert f" {front_end:,} |" in shown
@@ -214,7 +223,8 @@ def test_profiling_as_part_of_testing(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_accuracy_beside_speed(checkout: Path) -> None:
-    shown, heard, again, english, tradeoff, of_characters, as_folder, skipped = follow(blocks("accuracy.md"), checkout)
+    guide = blocks("accuracy.md", {"limit: 24 ": "limit: 6 ", "rounds: 2 ": "rounds: 1 "})
+    shown, heard, again, english, tradeoff, of_characters, as_folder, skipped = follow(guide, checkout)
     assert "Error rates are measured, texts normalised: basic." in shown
     assert "Accuracy beside speed" in heard
     assert "Texts normalised: basic" in again
@@ -294,7 +304,11 @@ def test_on_a_gpu(checkout: Path, tiny_model: Callable[[str], TinyModel]) -> Non
 
 @pytest.mark.slow
 def test_streaming_latency(checkout: Path) -> None:
-    shown, chunks, longer = follow(blocks("streaming.md"), checkout)
+    sizes = ", ".join(f"{name}: {size}" for name, size in EMFORMER.items() if name != "beam_width")
+    off = "profiling_dimensions.export_logs=False"
+    smaller = {f"{off}\n": f'{off} "pretrained_model.overrides={{{sizes}}}"\n', "={beam_": f"={{{sizes}, beam_"}
+    guide = blocks("streaming.md", smaller)
+    shown, chunks, longer = follow(guide, checkout)
     assert "no mistakes" in shown
     for table, row in ((chunks, r"2 s x 1 \| +160 \| +40\.0 \|"), (longer, r"2 s x 1 \| +320 \| +80\.0 \|")):
         assert "**Latency of each chunk, in ms" in table
@@ -303,7 +317,7 @@ def test_streaming_latency(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_compare_two_models(checkout: Path) -> None:
-    ran, compared, sides = follow(blocks("compare-two-models.md"), checkout)
+    ran, compared, sides = follow(blocks("compare-two-models.md", {"limit: 12": "limit: 4"}), checkout)
     assert "**Accuracy beside speed - 2 models, 2 variants, pretrained weights**" in ran
     assert "**Speed - lstm to conformer**" in compared
     assert "These are different models: ./recipes/models/lstm-commands, then" in compared
@@ -344,12 +358,15 @@ def followed_above() -> set[str]:
     return set(re.findall(r'(?:blocks|small)\("([\w-]+\.md)"', Path(__file__).read_text()))
 
 
+SMALLER = {"which-precision.md": {"overrides: {beam_size: 2}": f"overrides: {json.dumps(ESPNET_LSTM)}"}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", [name for name in GUIDES if name not in followed_above()])
 def test_every_command_of_every_other_guide_works(guide: str, checkout: Path, logs: Path) -> None:
     """As it stands, in the order of the page, where a small run was made before."""
     shutil.copytree(logs, checkout / "logs")
-    printed = follow(blocks(guide), checkout)
+    printed = follow(blocks(guide, SMALLER.get(guide)), checkout)
     assert any(printed)
     assert not any("Traceback" in text for text in printed)
 
