@@ -19,6 +19,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # No test depends on the noise floor that `doctor` measured here: there is none in this folder, and none can be kept.
 os.environ["SPEECH_PROFILER_STATE"] = os.devnull
 
+from profiler.environment import allowed_cpus
 from tests.helpers import tiny
 
 if TYPE_CHECKING:
@@ -26,19 +27,23 @@ if TYPE_CHECKING:
 
 
 # Unit tests come first: they are quick, and say most. Of the others, what takes longest begins, so that no process is
-# left alone with it at the end.
+# left alone with it at the end; then come files whose tests go to whichever process is free, by how long these take.
 LONG = (
-    "test_variants",
-    "test_guides",
+    "test_plugin_page",
     "test_fleet",
+    "test_measuring",
+    "test_serving",
     "test_tune",
     "test_engines",
-    "test_plugin_page",
+    "test_espnet",
+    "test_exported_files",
+    "test_serving_outside",
     "test_networks",
-    "test_measuring",
-    "test_costs",
-    "test_doctor",
+    "test_variants",
+    "test_guides",
+    "test_ab",
 )
+LAST = ("test_shipped_recipes",)  # many small groups: they fill up
 # Files whose tests share no run: each test goes to whichever process is free.
 APART = ("test_ab", "test_dataset", "test_guides", "test_interruption", "test_variants")
 # Files whose tests share one run for each parameter.
@@ -52,7 +57,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     if item.path.stem in LONG:
         return LONG.index(item.path.stem)
+    if item.path.stem in LAST:
+        return len(LONG) + 1
     return -1 if "unit" in item.path.parts else len(LONG)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """`-n auto`: one process more than there are cores. For a third of their time tests wait: for calls that sleep, for
+    load, for pages."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # as pytest-xdist has it
+    return len(allowed_cpus()) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -24,27 +24,34 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def run(
-    *arguments: str | Path, timeout: float = 300, fresh: bool = False, **more: Any
+    *arguments: str | Path, timeout: float = 300, fresh: bool = False, path: Path | None = None, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end and give exit status and output.
 
     Where nothing is asked of the process itself it is a fork that has torch already (warm.py), which saves seconds.
+    With a `path`, a PYTHONPATH, it has no torch: it would take that of the folder.
     """
+    if path is not None and (fresh or sys.platform != "linux"):
+        more["env"] = {**os.environ, "PYTHONPATH": str(path)}
     if fresh or more or sys.platform != "linux":
         return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=timeout, **more)
-    return warm.run(command(*arguments)[1:], ROOT, timeout, libraries_of(*arguments))
+    kind = libraries_of(*arguments) if path is None else "plain"
+    return warm.run(command(*arguments)[1:], ROOT, timeout, kind, path)
 
 
 def libraries_of(*arguments: str | Path, folder: Path = ROOT) -> str:
-    """What a command imports (warm.KINDS): torch for a class of one's own, libraries of models to run others."""
+    """What a command imports (warm.KINDS): torch for a class, libraries of models to run or count others."""
     first = str(arguments[0]) if arguments else "--help"
     runs = first in ("ab", "doctor", "tune") or not (first in COMMANDS or first.startswith("-"))
-    if "--help" in arguments or not (runs or first == "show"):
+    counts = first == "show" and "--no-counts" not in arguments
+    if "--help" in arguments or not (runs or counts):
         return "plain"
     recipes = [folder / argument for argument in arguments if str(argument).endswith(".yaml")]
     if any("type: Module" in path.read_text(errors="replace") for path in recipes if path.is_file()):
         return "torch"
-    return "models" if runs and first != "doctor" else "torch" if runs else "plain"
+    if counts and not recipes:  # a shipped one is counted already
+        return "plain"
+    return "torch" if first == "doctor" else "models"
 
 
 def start(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:

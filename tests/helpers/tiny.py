@@ -141,10 +141,10 @@ def recipe_text(
 # -- folders in transformers' format. Each maker gives the state dict that it saved.
 
 
-def save_ctc(folder: Path) -> dict[str, Any]:
+def save_ctc(folder: Path, **sizes: Any) -> dict[str, Any]:
     """A wav2vec 2.0 recogniser with its vocabulary: config, safetensors, tokenizer, feature extractor."""
     transformers = _transformers()
-    config = transformers.Wav2Vec2Config(**WAV2VEC2, vocab_size=32, pad_token_id=0)
+    config = transformers.Wav2Vec2Config(**(WAV2VEC2 | sizes), vocab_size=32, pad_token_id=0)
     model = _seeded(lambda: transformers.Wav2Vec2ForCTC(config))
     model.save_pretrained(folder)
     vocabulary = ARCHITECTURES / "wav2vec2-base-960h" / "vocab.json"

@@ -51,6 +51,14 @@ LIBRARIES = (
     "tensorboard.util.tensor_util",
 )
 PROJECT = ("profiler.cli", "profiler.report")  # all of these packages
+PROJECT_WITH_TORCH = (
+    *PROJECT,
+    "profiler.execution",
+    "profiler.measure",
+    "profiler.models",
+    "profiler.training",
+    "profiler.variants",
+)
 # Its profiler imports the second; libraries of models import the rest.
 WITH_TORCH = (
     "torch",
@@ -85,10 +93,12 @@ class Warm:
         self.answers = ours.makefile("r")
         atexit.register(self.close)
 
-    def run(self, arguments: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, arguments: list[str], folder: Path, timeout: float, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         """Have a script run to its end."""
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-            request = {"arguments": arguments, "folder": str(folder), "environment": dict(os.environ)}
+            request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment)}
             data = json.dumps(request).encode()
             socket.send_fds(self.socket, [len(data).to_bytes(_LENGTH, "big")], [output.fileno(), errors.fileno()])
             self.socket.sendall(data)
@@ -118,11 +128,17 @@ def _read(file: IO[str]) -> str:
 _started: dict[str, Warm] = {}
 
 
-def run(arguments: list[str], folder: Path, timeout: float, kind: str = "torch") -> subprocess.CompletedProcess[str]:
-    """`python ARGUMENTS` run to its end in a fork of the process that has imported what KINDS says."""
+def run(
+    arguments: list[str], folder: Path, timeout: float, kind: str = "torch", path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`python ARGUMENTS` run to its end in a fork of the process that has imported what KINDS says.
+
+    `path`: the PYTHONPATH, a folder from which modules are taken that are not imported yet.
+    """
     if kind not in _started or _started[kind].process.poll() is not None:
         _started[kind] = Warm(kind)
-    return _started[kind].run(arguments, folder, timeout)
+    environment = os.environ if path is None else {**os.environ, "PYTHONPATH": str(path)}
+    return _started[kind].run(arguments, folder, timeout, environment)
 
 
 # -- in that process, and its forks
@@ -154,6 +170,10 @@ def serve(channel: socket.socket) -> None:
 def _run_script(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     os.chdir(folder)
     subprocess.Popen = Forked  # type: ignore[assignment,misc]
+    _add_path(environment)
+    if "doctor" in arguments:
+        trial: Any = importlib.import_module("profiler.doctor.trial")
+        trial.RUNS, trial.ROUNDS = 3, 4  # most of a minute; no test looks at how good its figures are
     if arguments[0] == "-m":
         _become(arguments[1:], environment)
         sys.path.insert(0, folder)
@@ -162,7 +182,7 @@ def _run_script(arguments: list[str], folder: str, environment: dict[str, str]) 
     _become(arguments, environment)
     home = Path(arguments[0]).parent
     sys.path.insert(0, str(home))
-    if home != ROOT:  # a copy of the project, with code of its own
+    if home != ROOT and (home / "profiler").is_dir():  # a copy of the project, with code of its own
         for name in [name for name in sys.modules if name.partition(".")[0] == "profiler"]:
             del sys.modules[name]
     runpy.run_path(arguments[0], run_name="__main__")
@@ -174,6 +194,10 @@ def _become(arguments: list[str], environment: dict[str, str]) -> None:
     os.environ.update(environment)
     sys.argv[:] = arguments
     random.seed()
+
+
+def _add_path(environment: Mapping[str, str]) -> None:
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
 
 
 def _leave(work: Callable[[], None]) -> None:
@@ -211,10 +235,10 @@ def _run_module(arguments: list[str], environment: Mapping[str, str], kept: set[
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
     _become(arguments, dict(environment))
-    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    with contextlib.suppress(ImportError):
+    _add_path(environment)
+    with contextlib.suppress(ImportError):  # a third of what a small run costs; no test looks at how good its figure is
         reference: Any = importlib.import_module("profiler.measure.reference")
-        reference.SECONDS_EACH = 0.02  # a third of what a small run costs; no test looks at how good its figure is
+        reference.SECONDS_EACH, reference.MATRIX, reference.COPY_BYTES = 0.01, 256, 1 << 20
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
 
 
@@ -232,13 +256,28 @@ def _import(kind: str) -> None:
     for module in (*LIBRARIES, *KINDS[kind]):
         with contextlib.suppress(ImportError):  # the run that needs it will say so
             importlib.import_module(module)
-    for package in PROJECT if kind == "plain" else (*PROJECT, "profiler.execution", "profiler.measure"):
+    for package in PROJECT if kind == "plain" else PROJECT_WITH_TORCH:
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not found.name.endswith((".__main__", ".worker")):  # what is run itself
                 importlib.import_module(found.name)
+    _use()
     del sys.path[0]
     gc.collect()
     gc.freeze()  # never garbage: a collection in a fork need not walk it, which would copy its pages
+
+
+def _use() -> None:
+    """What is made at the first use: the checks of results, the list of packages, all that drawing a plot imports."""
+    results: Any = importlib.import_module("profiler.results.types")
+    kinds = [results.Record]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        kind.model_rebuild()
+    environment: Any = importlib.import_module("profiler.environment")
+    environment.read_packages()
+    style: Any = importlib.import_module("profiler.report.plots.style")
+    with tempfile.TemporaryDirectory() as place, style.figure(Path(place) / "a", style.Caption("A"), "x", "y") as plot:
+        plot.axes[0].plot([1, 2], [1, 2])
 
 
 if __name__ == "__main__":

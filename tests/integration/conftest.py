@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,8 +70,9 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
     recipe = home / "mine.yaml"
     recipe.write_text(RECIPE.format(speech=program.ROOT / "samples" / "speech.flac"))
     logdir = home / "my logs"
-    environment = {**os.environ, "LOGNAME": USER}
-    done = program.run(recipe, "--trust", "--logdir", logdir, "--quiet", env=environment)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOGNAME", USER)
+        done = program.run(recipe, "--trust", "--logdir", logdir, "--quiet")
     assert done.returncode == 1, done.stdout + done.stderr  # the length that it dislikes
     folder = program.run_folder(logdir)
     _rename_host(folder)

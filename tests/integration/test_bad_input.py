@@ -1,7 +1,7 @@
 """Wrong input: one clear message that names the thing and what to do, at once, and nothing is run or written.
 
-Every call is the real program in a process of its own, with a `torch` on its path that shouts when it is imported:
-what is wrong is to be found without loading anything heavy.
+Every call is the real program without torch, with a `torch` on its path that shouts when it is imported: what is wrong
+is to be found without loading anything heavy.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ def text(**parts: str) -> str:
     return recipe_text(WAV2VEC2, "AutoModelForCTC", **parts)
 
 
-def environment_without_torch(folder: Path) -> dict[str, str]:
-    """An environment in which importing torch is an error that shows."""
+def path_without_torch(folder: Path) -> Path:
+    """A PYTHONPATH with which importing torch is an error that shows."""
     (folder / "torch.py").write_text(f"import os\nos.write(2, b'{SHOUT}')\nraise ImportError('{SHOUT}')\n")
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return folder
 
 
 @pytest.fixture(scope="module")
-def without_torch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return environment_without_torch(tmp_path_factory.mktemp("path"))
+def without_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return path_without_torch(tmp_path_factory.mktemp("path"))
 
 
 @pytest.fixture
-def refuse(tmp_path: Path, without_torch: dict[str, str]) -> Refuse:
+def refuse(tmp_path: Path, without_torch: Path) -> Refuse:
     """Runs the program on wrong input, checks what holds for all of it, and gives the message."""
 
     def refused(*arguments: str | Path, logdir: Path | None = tmp_path / "logs") -> str:
         options: list[str | Path] = ["--logdir", logdir] if logdir else []
-        done = run(*arguments, *options, env=without_torch)
+        done = run(*arguments, *options, path=without_torch)
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
         assert SHOUT not in done.stderr
@@ -182,11 +182,11 @@ def test_a_tag_that_would_run_code(tmp_path: Path, refuse_recipe: Callable[[str]
     assert not made.exists()
 
 
-def test_with_trust_the_same_tag_is_run(tmp_path: Path, without_torch: dict[str, str]) -> None:
+def test_with_trust_the_same_tag_is_run(tmp_path: Path, without_torch: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     code = f"'open({str(tmp_path / 'made')!r}, \"w\") and [3]'".replace("'", "''")[1:-1]
     recipe.write_text(text(batches=f"!apply:builtins.eval [{code}]"))
-    done = run("show", recipe, "--trust", "--logdir", tmp_path / "logs", env=without_torch)
+    done = run("show", recipe, "--trust", "--logdir", tmp_path / "logs", path=without_torch)
     assert done.returncode == 0, done.stderr
     assert "profiling_dimensions.batch_sizes: [3]" in done.stdout
     assert (tmp_path / "made").exists()
@@ -400,7 +400,7 @@ def test_showing_a_recipe_checks_it_too(tmp_path: Path, refuse: Refuse) -> None:
     assert "has 2 mistakes" in message
 
 
-def test_the_path_of_torch_is_really_blocked(without_torch: dict[str, str]) -> None:
+def test_the_path_of_torch_is_really_blocked(without_torch: Path) -> None:
     """Else the tests above would prove nothing: counting parameters does need torch."""
-    done = run("show", "wav2vec2", "--counts", env=without_torch)
+    done = run("show", "wav2vec2", "--counts", path=without_torch)
     assert SHOUT in done.stderr

@@ -18,7 +18,7 @@ from profiler.results.store import ResultsFile
 from tests.helpers.program import ROOT, command, run
 from tests.helpers.synthetic import latency
 from tests.helpers.tiny import RECIPES, SPEECH, recipe_text
-from tests.integration.test_bad_input import SHOUT, environment_without_torch
+from tests.integration.test_bad_input import SHOUT, path_without_torch
 from tests.unit.report.runs import full
 from tests.unit.report.test_tables import absent, ok, results, unstable
 
@@ -283,8 +283,8 @@ LIGHT = [
 
 @pytest.mark.parametrize("arguments", LIGHT, ids=lambda arguments: " ".join(arguments[:2]))
 def test_no_torch_is_imported(arguments: list[str], logdir: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    environment = environment_without_torch(tmp_path_factory.mktemp("path"))
-    done = run(*(argument.format(folder=logdir.parent) for argument in arguments), env=environment)
+    path = path_without_torch(tmp_path_factory.mktemp("path"))
+    done = run(*(argument.format(folder=logdir.parent) for argument in arguments), path=path)
     assert done.returncode == 0, done.stderr
     assert SHOUT not in done.stderr
 

@@ -17,7 +17,7 @@ from tests.helpers import browser as browsers
 from tests.helpers.program import ROOT, module_recipe, run
 from tests.helpers.road import QUICK, Done, go
 from tests.helpers.synthetic import GRID, SHARED, STEADY, Made, make, save
-from tests.integration.test_bad_input import SHOUT, environment_without_torch
+from tests.integration.test_bad_input import SHOUT, path_without_torch
 
 Call = Callable[..., tuple[int, str, str]]
 ELSEWHERE = {"host": "board", "cpu": "ARM Cortex"}
@@ -75,7 +75,7 @@ def call(logdir: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 def test_a_user_reads_which_cell_got_slower_and_what_differs(logdir: Path, tmp_path: Path) -> None:
-    done = run("compare", "base", "slow", "--logdir", logdir, env=environment_without_torch(tmp_path))
+    done = run("compare", "base", "slow", "--logdir", logdir, path=path_without_torch(tmp_path))
     assert done.returncode == 0, done.stderr
     assert SHOUT not in done.stderr
     assert "Of 8 cells: 1 slower, 7 same." in done.stdout

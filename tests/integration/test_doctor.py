@@ -17,9 +17,8 @@ from tests.helpers import program
 
 @pytest.mark.slow
 def test_the_machine_is_looked_at_and_its_floor_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = program.run(
-        "doctor", "--json", "--threads", "1", "--logdir", tmp_path, env={**os.environ, floors.STATE: str(tmp_path)}
-    )
+    monkeypatch.setenv(floors.STATE, str(tmp_path))
+    done = program.run("doctor", "--json", "--threads", "1", "--logdir", tmp_path)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["answer"] in ("fit", "care", "unfit")
@@ -32,7 +31,6 @@ def test_the_machine_is_looked_at_and_its_floor_is_kept(tmp_path: Path, monkeypa
     assert "A/A trial" in done.stderr
     assert [file.name for file in tmp_path.iterdir()] == [floors.FILE], "nothing else is left behind"
 
-    monkeypatch.setenv(floors.STATE, str(tmp_path))
     here = {"host": os.uname().nodename, "cpu": cpu_name(), "cores": len(allowed_cpus()), "threads": 1}
     run = Run(id="1", recipe="a.yaml", recipe_sha256="", command="", started="")
     kept = floor_of(Results(run=run, environment=here))

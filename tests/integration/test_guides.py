@@ -1,14 +1,18 @@
-"""The guides in docs/ are followed to the letter: their files are written, their commands typed."""
+"""The guides in docs/ are followed to the letter: their files are written, their commands typed.
+
+But for sizes: cells are measured for a fifth of a second, and large models and data sets are made small.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +23,10 @@ from profiler.environment import allowed_cpus
 from tests.conftest import TinyModel
 from tests.helpers import program, warm
 from tests.helpers.program import ROOT
+from tests.helpers.shipped import EMFORMER, ESPNET_LSTM
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BUDGET = re.compile(r"(\bbudget[=:] ?)(?:0\.5|1)\b(?!\.)")
 
 
 class Block(NamedTuple):
@@ -31,8 +37,13 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(guide: str) -> list[Block]:
-    return [Block(*(part or "" for part in match)) for match in BLOCK.findall((ROOT / "docs" / guide).read_text())]
+def blocks(guide: str, smaller: Mapping[str, str] | None = None) -> list[Block]:
+    """Those of a guide. `smaller`: what stands there, and what is taken in its place."""
+    text = BUDGET.sub(r"\g<1>0.2", (ROOT / "docs" / guide).read_text())
+    for size, small in (smaller or {}).items():
+        assert size in text, f"{guide} does not have {size} any more"
+        text = text.replace(size, small)
+    return [Block(*(part or "" for part in match)) for match in BLOCK.findall(text)]
 
 
 GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text())
@@ -54,12 +65,18 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The project as a user has it, in a folder where files may be written."""
+    """The project as a user has it, in a folder where files may be written; its code is that of this checkout."""
     for name in ("recipes", "samples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    shutil.copytree(ROOT / "profiler", tmp_path / "profiler", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "profile.py", tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def own_code(checkout: Path) -> Path:
+    """With a copy of the code, which may be changed."""
+    shutil.copytree(ROOT / "profiler", checkout / "profiler", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "profile.py", checkout)
+    return checkout
 
 
 def follow(guide: list[Block], folder: Path) -> list[str]:
@@ -90,9 +107,13 @@ def follow(guide: list[Block], folder: Path) -> list[str]:
 def _type(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """`python` with these words; a script that is not the launcher may import anything."""
     if words[0] == "-m":
-        return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300)
-    kind = program.libraries_of(*words[1:], folder=folder) if words[0] == "profile.py" else "models"
-    return warm.run([str(folder / words[0]), *words[1:]], folder, 300, kind)
+        path = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True, timeout=300)
+    if words[0] != "profile.py":
+        return warm.run([str(folder / words[0]), *words[1:]], folder, 300, "models")
+    place = folder if (folder / words[0]).exists() else ROOT
+    return warm.run([str(place / words[0]), *words[1:]], folder, 300, program.libraries_of(*words[1:], folder=folder))
 
 
 def _patch(file: Path, diff: str) -> None:
@@ -106,9 +127,8 @@ def _patch(file: Path, diff: str) -> None:
 
 @pytest.mark.slow
 def test_benchmark_your_own_model(checkout: Path) -> None:
-    copied, shown, random, trained, script, folder, _, report = (
-        text for text in follow(blocks("your-own-model.md"), checkout) if text
-    )
+    guide = blocks("your-own-model.md", {"hidden_size=64": "hidden_size=64, conv_dim=[32] * 7"})
+    copied, shown, random, trained, script, folder, _, report = (text for text in follow(guide, checkout) if text)
     assert "Copied wav2vec2 to my-model.yaml" in copied
     front_end, layers = 80 * 128 + 128, 2 * 4 * (128 * 128 + 128 * 128 + 2 * 128)
     assert f" {front_end:,} |" in shown
@@ -133,20 +153,20 @@ def test_reading_traces(checkout: Path) -> None:
 
 
 @pytest.mark.slow
-def test_add_a_model_library(checkout: Path) -> None:
-    shown, ran = follow(blocks("add-a-library.md"), checkout)
+def test_add_a_model_library(own_code: Path) -> None:
+    shown, ran = follow(blocks("add-a-library.md"), own_code)
     assert f"{32 * 400 + 32:,}" in shown
     assert "./example-model, float32, random weights" in ran
     assert "waveforms in memory to frames" in ran
 
 
 @pytest.mark.slow
-def test_add_a_pass(checkout: Path) -> None:
-    ran, followed = follow(blocks("add-a-pass.md"), checkout)
+def test_add_a_pass(own_code: Path) -> None:
+    ran, followed = follow(blocks("add-a-pass.md"), own_code)
     assert "**Page faults - " in ran
     assert "page faults per call" in ran
     assert "Of one call, after the calls that were timed." in ran
-    (folder,) = (checkout / "logs" / "log-mel").iterdir()
+    (folder,) = (own_code / "logs" / "log-mel").iterdir()
     every = json.loads((folder / "results.json").read_text())["cells"]
     cells = [cell for cell in every if cell["status"] == "ok"]
     assert all(cell["figures"]["faults"].keys() == {"all", "disk"} for cell in cells)
@@ -203,7 +223,8 @@ def test_profiling_as_part_of_testing(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_accuracy_beside_speed(checkout: Path) -> None:
-    shown, heard, again, english, tradeoff, of_characters, as_folder, skipped = follow(blocks("accuracy.md"), checkout)
+    guide = blocks("accuracy.md", {"limit: 24 ": "limit: 6 ", "rounds: 2 ": "rounds: 1 "})
+    shown, heard, again, english, tradeoff, of_characters, as_folder, skipped = follow(guide, checkout)
     assert "Error rates are measured, texts normalised: basic." in shown
     assert "Accuracy beside speed" in heard
     assert "Texts normalised: basic" in again
@@ -283,7 +304,11 @@ def test_on_a_gpu(checkout: Path, tiny_model: Callable[[str], TinyModel]) -> Non
 
 @pytest.mark.slow
 def test_streaming_latency(checkout: Path) -> None:
-    shown, chunks, longer = follow(blocks("streaming.md"), checkout)
+    sizes = ", ".join(f"{name}: {size}" for name, size in EMFORMER.items() if name != "beam_width")
+    off = "profiling_dimensions.export_logs=False"
+    smaller = {f"{off}\n": f'{off} "pretrained_model.overrides={{{sizes}}}"\n', "={beam_": f"={{{sizes}, beam_"}
+    guide = blocks("streaming.md", smaller)
+    shown, chunks, longer = follow(guide, checkout)
     assert "no mistakes" in shown
     for table, row in ((chunks, r"2 s x 1 \| +160 \| +40\.0 \|"), (longer, r"2 s x 1 \| +320 \| +80\.0 \|")):
         assert "**Latency of each chunk, in ms" in table
@@ -292,7 +317,7 @@ def test_streaming_latency(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_compare_two_models(checkout: Path) -> None:
-    ran, compared, sides = follow(blocks("compare-two-models.md"), checkout)
+    ran, compared, sides = follow(blocks("compare-two-models.md", {"limit: 12": "limit: 4"}), checkout)
     assert "**Accuracy beside speed - 2 models, 2 variants, pretrained weights**" in ran
     assert "**Speed - lstm to conformer**" in compared
     assert "These are different models: ./recipes/models/lstm-commands, then" in compared
@@ -333,12 +358,15 @@ def followed_above() -> set[str]:
     return set(re.findall(r'(?:blocks|small)\("([\w-]+\.md)"', Path(__file__).read_text()))
 
 
+SMALLER = {"which-precision.md": {"overrides: {beam_size: 2}": f"overrides: {json.dumps(ESPNET_LSTM)}"}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", [name for name in GUIDES if name not in followed_above()])
 def test_every_command_of_every_other_guide_works(guide: str, checkout: Path, logs: Path) -> None:
     """As it stands, in the order of the page, where a small run was made before."""
     shutil.copytree(logs, checkout / "logs")
-    printed = follow(blocks(guide), checkout)
+    printed = follow(blocks(guide, SMALLER.get(guide)), checkout)
     assert any(printed)
     assert not any("Traceback" in text for text in printed)
 

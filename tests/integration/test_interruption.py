@@ -15,7 +15,7 @@ from tests.helpers import program
 
 pytestmark = pytest.mark.slow
 
-SLOW = "measure: {warmup: 1, budget: 1, rounds: 2}\n"
+SLOW = "measure: {warmup: 1, budget: 0.5, rounds: 2, operations: false}\ntrace: {breakdown: false}\n"
 
 
 def start_run(folder: Path) -> subprocess.Popen[str]:

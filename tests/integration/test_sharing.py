@@ -18,7 +18,7 @@ from profiler.results.export.unpack import MOST_BYTES
 from profiler.results.store import read_results
 from tests.helpers.program import QUICK, ROOT, command, results_in, run, run_folder
 from tests.integration.conftest import HOST, USER, WholeRun
-from tests.integration.test_bad_input import environment_without_torch
+from tests.integration.test_bad_input import path_without_torch
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def archive(whole_run: WholeRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "given.zip"
-    done = run("export", whole_run.folder, path, env=environment_without_torch(tmp_path_factory.mktemp("path")))
+    done = run("export", whole_run.folder, path, path=path_without_torch(tmp_path_factory.mktemp("path")))
     assert done.returncode == 0, done.stderr
     assert f"Wrote {path}" in done.stdout
     assert "Left out: 8 traces (--with-traces adds them)." in done.stdout
@@ -92,7 +92,7 @@ def test_it_opens_anywhere(archive: Path, whole_run: WholeRun, tmp_path: Path) -
     done = subprocess.run(
         command("report", moved.name),
         cwd=tmp_path,
-        env=environment_without_torch(tmp_path),
+        env=os.environ | {"PYTHONPATH": str(path_without_torch(tmp_path))},
         capture_output=True,
         text=True,
     )
