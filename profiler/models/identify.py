@@ -24,10 +24,13 @@ from profiler.models.formats import (
     local_folder,
     looks_like_a_path,
 )
+from profiler.models.own.ctranslate2_folder import is_ctranslate2_folder
+from profiler.models.own.onnx_folder import files_of, is_onnx_folder
 from profiler.models.s3prl.adapter import DESCRIPTION_FILE as S3PRL_FILE
 from profiler.models.speechbrain.adapter import DESCRIPTION_FILE as SPEECHBRAIN_FILE
 from profiler.models.speechbrain.adapter import INTERFACES as SPEECHBRAIN
 from profiler.models.torchaudio.adapter import CLASS_OF, PREFIX, STREAMING
+from profiler.models.transformers.adapter import FORMAT
 from profiler.models.transformers.kinds import interfaces_of, read_config
 from profiler.shipped import shipped_architecture
 
@@ -118,6 +121,11 @@ def could_be_model(given: str) -> bool:
 def _in_folder(source: str, folder: Path) -> Identified:
     if (folder / SPEECHBRAIN_FILE).is_file():
         return _speechbrain(source, folder / SPEECHBRAIN_FILE)
+    if is_ctranslate2_folder(folder):
+        return Identified(source, "CTranslate2", "it is a folder of CTranslate2: model.bin with vocabulary.json")
+    if is_onnx_folder(folder) and not FORMAT.has_weights(folder):
+        named = ", ".join(file.name for file in files_of(folder))
+        return Identified(source, "ONNX", f"it is a folder of transformers whose network is {named}")
     if (folder / CONFIG).is_file():
         config = read_config(folder)
         fitting, kind = interfaces_of(config), config.get("model_type")
@@ -125,7 +133,8 @@ def _in_folder(source: str, folder: Path) -> Identified:
             said = f"is of the kind `{kind}`, which the installed transformers does not have" if kind else "names none"
             raise ModelError(f"{source}: its {CONFIG} {said}, so that no interface can be told; set `type` yourself")
         saved = ", ".join(str(name) for name in config.get("architectures") or ()) or "no class"
-        return Identified(source, fitting[0], f"its {CONFIG} is of a `{kind}` ({saved})", tuple(fitting[1:]))
+        others = [*fitting[1:], *(["ONNX"] if is_onnx_folder(folder) else [])]
+        return Identified(source, fitting[0], f"its {CONFIG} is of a `{kind}` ({saved})", tuple(others))
     if (folder / ESPNET_FILE).is_file():
         return Identified(source, "ESPnetASRModel", f"it has ESPnet's {ESPNET_FILE}")
     if (folder / S3PRL_FILE).is_file():

@@ -40,6 +40,7 @@ OPTIONAL = {
     + INPUT,
     "TorchScript": INPUT,
     "AOTInductor": INPUT,
+    "CTranslate2": "  # overrides: {language: en, num_beams: 5}   # without a language it is told from the audio\n",
     "AutoModelForMultimodalLM": "  # prompt: What is said?             # without it, for a transcript\n"
     "  # new_tokens: 64                    # at most\n",
     "AutoModelForSpeechSeq2Seq": "  # overrides: {num_beams: 1}          # arguments of generate; Whisper: language\n",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_valida
 from profiler.errors import did_you_mean
 from profiler.hyperyaml.values import written
 from profiler.results.untrusted import LONGEST_NAME, NAME
+from profiler.runtimes import ENGINES, engine
 from profiler.units import parse_bytes
 
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -243,9 +244,10 @@ class Variant(Section):
     """One way to run the model."""
 
     name: Name = Field(description="letters, digits and . _ + -; a folder of the run is named so")
-    runtime: Literal["torch", "onnxruntime", "openvino", "aot_inductor", "executorch"] = Field(
+    runtime: Literal["torch", "onnxruntime", "openvino", "aot_inductor", "executorch", "ctranslate2"] = Field(
         "torch",
-        description="the engine that runs the model's largest modules, exported for it; all else stays in torch",
+        description="the engine that runs the model's largest modules, exported for it; all else stays in torch. "
+        "ctranslate2: Whisper, with its search",
     )
     quantize: Literal["dynamic", "static", "weight_only", "qat"] | None = Field(
         None,
@@ -297,17 +299,17 @@ class Variant(Section):
         for name, value in set_here.items():
             if value:
                 raise ValueError(f"{name} is for torch and does not go with runtime: {self.runtime}")
-        if self.quantize is not None and (self.runtime, self.quantize) != ("onnxruntime", "dynamic"):
-            raise ValueError(
-                f"quantize: {self.quantize} does not go with runtime: {self.runtime}; of the engines, onnxruntime has "
-                "quantize: dynamic"
-            )
-        lower = self.precision not in (None, "float32")
-        if lower and (self.runtime, self.precision) != ("openvino", "bfloat16"):
-            raise ValueError(
-                f"precision: {self.precision} does not go with runtime: {self.runtime}; of the engines, openvino has "
-                "precision: bfloat16"
-            )
+        own = engine(self.runtime)
+        if self.quantize is not None and self.quantize not in own.QUANTIZES:
+            raise ValueError(self._of_engines("quantize", self.quantize, "QUANTIZES"))
+        if self.precision is not None and self.precision not in own.PRECISIONS:
+            raise ValueError(self._of_engines("precision", self.precision, "PRECISIONS"))
+
+    def _of_engines(self, name: str, value: str, offered: str) -> str:
+        """Why a setting does not go with this engine, and which one has it."""
+        having = [other for other in ENGINES if value in getattr(engine(other), offered)]
+        which = f"of the engines, {' and '.join(having)} {'has' if len(having) == 1 else 'have'} {name}: {value}"
+        return f"{name}: {value} does not go with runtime: {self.runtime}; {which if having else 'no engine has it'}"
 
     @model_validator(mode="after")
     def _goes_together(self) -> Variant:

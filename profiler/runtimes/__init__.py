@@ -32,6 +32,7 @@ ENGINES = {
     "openvino": Needs("OpenVINO", ("openvino",), "openvino"),
     "aot_inductor": Needs("AOTInductor"),
     "executorch": Needs("ExecuTorch", ("executorch",), "executorch"),
+    "ctranslate2": Needs("CTranslate2", ("ctranslate2",), "ctranslate2"),
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PLAIN = (bool, int, float, str, type(None))
 LIBRARIES = ("torch", "transformers", "speechbrain")
 HERE = Path(__file__).resolve().parent
-SHARED = ("base", "cache", "part")  # modules of this folder that all engines' files depend on
+SHARED = ("base", "cache", "part", "tensors")  # modules of this folder that all engines' files depend on
 
 
 def fingerprint(module: torch.nn.Module) -> str:

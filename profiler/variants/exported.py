@@ -3,8 +3,12 @@
     calls watched in a fork --> parts --torch.export, the engine's exporter, in a fork--> files --> forward replaced
 
 A part is the largest module with weights that is called once in a call of the model (or twice), with tensors in and
-out, and in which no Fourier transform is made: features are the library's, and stay. What is called again and again, as
-a search calls a decoder, stays in torch too. What a part's own export refuses is tried with the modules that it calls.
+out, and in which no Fourier transform is made: features are the library's, and stay. What a part's own export refuses
+is tried with the modules that it calls.
+
+A search calls its decoder again and again. That is a part too where the module is handed a cache of keys and values
+each time: one file for the first step, which fills the cache, one for all later ones. The search around it stays, and
+so does what is called again and again without such a cache.
 """
 
 from __future__ import annotations
@@ -29,10 +33,11 @@ from profiler.errors import NotSupported
 from profiler.measure.passes.memory import hand_back_freed_memory, status_bytes
 from profiler.processes import TrialFailed, device_of, run_all, trial
 from profiler.results.types import Conversion, RuntimeUse, Size
-from profiler.runtimes import ENGINES, cache, engine
+from profiler.runtimes import ENGINES, cache, ctranslate2, engine
 from profiler.runtimes.base import Options
-from profiler.runtimes.part import MANIFEST, EngineRequest, Export, ExportedPart, Manifest, Runtime, flattened
+from profiler.runtimes.part import MANIFEST, EngineRequest, Export, ExportedPart, Manifest, Runtime
 from profiler.runtimes.reasons import explained
+from profiler.runtimes.tensors import Given, Leaves, given, outputs
 from profiler.runtimes.waiting import SPINNING, waiting_cpus
 from profiler.variants.layers import (
     ModuleCalls,
@@ -52,24 +57,28 @@ if TYPE_CHECKING:
     from profiler.recipe.schema import Variant
 
 EXAMPLE, CONTRAST = (2.0, 2), (1.3, 1)  # seconds and rows: what differs between them may be of any size
+LONGER = 1.2  # than a model's window: an example of audio that goes beyond it
 MOST_CALLS = 2  # of a part in a call of the model: Whisper's encoder also tells the language
 PADDING = 0.3  # of the example of a padded batch
 REASON = 300  # characters of why an export failed
 
 
-class SeenCall(msgspec.Struct):
-    """How a module was called: what `flattened` tells, the shapes of the tensors, why it cannot be exported."""
+ShapesSeen = list[tuple[tuple[int, ...], ...]]  # of the tensors of each call, each once
+
+
+class SeenCalls(msgspec.Struct):
+    """How a module was called, and why it cannot be exported."""
 
     count: int = 0
-    how: str = ""
-    shapes: list[list[int]] = []
+    steps: bool = False  # whether it was handed a cache of keys and values
+    ways: dict[str, ShapesSeen] = {}  # by what `Given` tells of a call
     refused: str = ""
 
 
 class Seen(msgspec.Struct):
     """One call of the model. Modules by their place in `all_modules`."""
 
-    calls: dict[int, SeenCall]
+    calls: dict[int, SeenCalls]
     modules: ModuleCalls
     features: set[int]  # in which a Fourier transform is made
 
@@ -101,7 +110,7 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
     chosen = engine(name)
     options = Options(
         threads=request.threads,
-        precision="bfloat16" if variant.precision == "bfloat16" else "float32",
+        precision=variant.precision or "float32",
         quantize="dynamic" if variant.quantize == "dynamic" else None,
     )
     if model.own_export is not None and name in model.own_export.files:
@@ -110,6 +119,8 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
         raise NotSupported("the model has parts in TorchScript, which torch.export does not take")
     if device_of(model) != "cpu":
         raise NotSupported(f"{ENGINES[name].title} is run on the CPU here; add --device cpu")
+    if name == ctranslate2.NAME:
+        return _find_whole(model, Runtime(name, chosen, options), speech, request)
     examples = _examples(model, speech, request, chosen.DYNAMIC)
     with failing("the model itself does not run"):
         for example in examples:
@@ -119,9 +130,48 @@ def find_parts(model: Model, variant: Variant, speech: Speech, request: EngineRe
     if not work.parts:
         reasons = "; ".join(dict.fromkeys(work.refused.values()))
         raise NotSupported(reasons or "no module with weights is called with tensors in and out")
-    modules = {part.name: work.modules[number] for number, part in work.parts.items()}
-    work.runtime.parts = list(work.parts.values())
+    parts = dict(sorted(work.parts.items()))
+    modules = {part.name: work.modules[number] for number, part in parts.items()}
+    work.runtime.parts = list(parts.values())
     return Found(work.runtime, modules, list(work.refused.values()), examples, request)
+
+
+def _find_whole(model: Model, runtime: Runtime, speech: Speech, request: EngineRequest) -> Found:
+    """For an engine that has code of its own for a kind of model, search included, and takes its weights alone."""
+    ctranslate2.require_known(model.module)
+    examples = _examples(model, speech, request, dynamic=True)[:2]
+    with failing("the model itself does not run"):
+        prompts = trial(model, lambda: ctranslate2.prompts(model, examples[0].value), list[list[int]])
+        weights = trial(model, lambda: cache.fingerprint(model.module), str)
+    made_of = (weights, ctranslate2.told(model.module), runtime.engine.options(runtime.options))
+    folder = request.cache / cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES)
+    manifest = read_manifest(folder)
+    cached = manifest is not None
+
+    def convert() -> Manifest:
+        with cache.made_whole(folder) as made:
+            begin = time.perf_counter()
+            ctranslate2.convert(model.module, made, runtime.options)
+            took = time.perf_counter() - begin
+            found = Manifest(
+                file=ctranslate2.FILE,
+                output="",
+                leaves=[],
+                export_s=took,
+                export_peak_bytes=status_bytes("VmHWM"),
+            )
+            (made / MANIFEST).write_bytes(msgspec.json.encode(found))
+        return found
+
+    if manifest is None:
+        try:
+            manifest = trial(model, convert, Manifest)
+        except TrialFailed as error:
+            title = ENGINES[runtime.name].title
+            raise NotSupported(f"{title} cannot convert it: {str(error)[:REASON]}") from None
+    part = ctranslate2.search_part(model.module, runtime, Export("", (), folder, manifest, cached), prompts)
+    runtime.parts = [part]
+    return Found(runtime, {part.name: model.module}, [], examples, request)
 
 
 def _examples(model: Model, speech: Speech, request: EngineRequest, dynamic: bool) -> list[Example]:
@@ -131,7 +181,10 @@ def _examples(model: Model, speech: Speech, request: EngineRequest, dynamic: boo
             Example(model.prepare(speech.batch(seconds, rows, seed=0, padding=request.padding)))
             for seconds, rows in cells
         ]
-    shapes = [(seconds, rows if request.batches else 1) for seconds, rows in (EXAMPLE, CONTRAST)]
+    sizes = [EXAMPLE, CONTRAST]
+    if model.window and any(seconds > model.window for seconds, _ in request.cells):
+        sizes.append((LONGER * model.window, 2))  # which a model may work on in another way
+    shapes = [(seconds, rows if request.batches else 1) for seconds, rows in sizes]
     values = [model.prepare(speech.batch(seconds, rows, seed=0)) for seconds, rows in shapes]
     if request.padded and request.batches:
         values += [model.prepare(speech.batch(seconds, 2, seed=0, padding=PADDING)) for seconds, _ in shapes]
@@ -151,24 +204,39 @@ def _observe(model: Model, value: Any) -> Seen:
 
 
 @contextmanager
-def _watched(model: Model) -> Iterator[dict[int, SeenCall]]:
-    found: dict[int, SeenCall] = {}
+def _watched(model: Model) -> Iterator[dict[int, SeenCalls]]:
+    found: dict[int, SeenCalls] = {}
+    pending: list[Given | str] = []  # of the calls that are not over yet, the innermost last
 
-    def watch(number: int) -> Any:
+    def enter(module: Any, arguments: Any, named: Any) -> None:
+        try:
+            pending.append(given(arguments, named))
+        except NotSupported as error:
+            pending.append(str(error))
+
+    def leave(number: int) -> Any:
         def hook(module: Any, arguments: Any, named: Any, output: Any) -> None:
-            call = found.setdefault(number, SeenCall())
-            call.count += 1
+            call, calls = pending.pop(), found.setdefault(number, SeenCalls())
+            calls.count += 1
+            if isinstance(call, str):
+                calls.refused = call
+                return
+            calls.steps |= bool(call.caches)
+            shapes = calls.ways.setdefault(call.how, [])
+            if call.shapes not in shapes:
+                shapes.append(call.shapes)
             try:
-                tensors, call.how = flattened(arguments, named)
-                call.shapes = [list(tensor.shape) for tensor in tensors]
-                _leaves(output)
+                outputs(output, call)
             except NotSupported as error:
-                call.refused = str(error)
+                calls.refused = str(error)
 
         return hook
 
-    modules = enumerate(all_modules(model))
-    with hooked([module.register_forward_hook(watch(number), with_kwargs=True) for number, module in modules]):
+    handles = []
+    for number, module in enumerate(all_modules(model)):
+        handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+        handles.append(module.register_forward_hook(leave(number), with_kwargs=True))
+    with hooked(handles):
         yield found
 
 
@@ -206,21 +274,19 @@ def _fourier(model: Model) -> Iterator[set[int]]:
         yield found
 
 
-def _leaves(output: Any) -> tuple[list[Any], list[int | None], Any]:
-    """The tensors of an output; the structure's leaves, each the number of a tensor or None; the structure."""
-    import torch
-    from torch.utils import _pytree
-
-    leaves, structure = _pytree.tree_flatten(output)
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    other = [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor) and leaf is not None]
-    if other or not tensors:
-        raise NotSupported(f"it gives a {type(other[0]).__name__ if other else 'None'}, which is no tensor")
-    numbers = iter(range(len(tensors)))
-    return tensors, [next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves], structure
-
-
 # -- exporting
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way in which a module is called, as one file serves it."""
+
+    how: str  # as `Given` tells
+    fixed: tuple[tuple[int, ...], ...] | None  # the shapes that it is for; None: any
+    free: list[list[int]]  # of each tensor, the dimensions of any size
+
+    def fits(self, call: Given) -> bool:
+        return self.how == call.how and self.fixed in (None, call.shapes)
 
 
 class _Exporter:
@@ -243,11 +309,14 @@ class _Exporter:
         for number in sorted(seen.modules.outermost):
             self._descend(number, seen, frozenset())
 
-    def _descend(self, number: int, seen: Seen, above: frozenset[int]) -> None:
+    def _descend(self, number: int, seen: Seen, above: frozenset[int], step: int | None = None) -> None:
+        """`step`: the module around it that is called step by step."""
         module = self.modules[number]
         if number in self.parts or number in self.refused or next(module.parameters(), None) is None:
             return
-        why = self._why_not(number)
+        calls = seen.calls.get(number)
+        divided = calls is not None and calls.steps and self._is_divided(number, seen)
+        why = "modules in it are called by themselves too" if divided else self._why_not(number, step)
         if why is None:
             try:
                 self.parts[number] = self._export(number)
@@ -255,27 +324,42 @@ class _Exporter:
             except NotSupported as error:
                 why = str(error)
         self.refused[number] = f"{self.names[number]}: {why}"
-        if (call := seen.calls.get(number)) is not None and call.count > MOST_CALLS:  # so is all that it calls
-            return
+        if calls is not None and not divided and (calls.steps or calls.count > self._most(seen, step)):
+            return  # so is all that it calls
+        inside = number if calls is not None and calls.steps else step
         for inner in sorted(seen.modules.inside.get(number, set()) - above):
-            self._descend(inner, seen, above | {number})
+            self._descend(inner, seen, above | {number}, inside)
 
-    def _why_not(self, number: int) -> str | None:
+    def _is_divided(self, number: int, seen: Seen) -> bool:
+        """Whether a module holds another one that a search calls apart from it, as it does an encoder."""
+        inner = {id(module) for module in self.modules[number].modules()}
+        return any(id(self.modules[other]) in inner for other in seen.modules.outermost - {number})
+
+    def _most(self, seen: Seen, step: int | None) -> int:
+        """How often a part may be called: in each step, where an engine takes steps."""
+        around = seen.calls.get(step) if step is not None and self.runtime.engine.DYNAMIC else None
+        return MOST_CALLS * (around.count if around else 1)
+
+    def _why_not(self, number: int, step: int | None) -> str | None:
         """Why a module is not even tried."""
         import torch
 
         if isinstance(self.modules[number], torch.jit.ScriptModule):
             return "it is a TorchScript module, which torch.export does not take"
         for example in self.examples:
-            assert example.seen is not None
-            call = example.seen.calls.get(number)
-            if call is None or call.count > MOST_CALLS:
-                return f"it is called {call.count if call else 0} times in a call"
-            if number in example.seen.features:
+            seen = example.seen
+            assert seen is not None
+            calls = seen.calls.get(number)
+            if calls is not None and calls.steps and not self.runtime.engine.DYNAMIC:
+                title = ENGINES[self.runtime.name].title
+                return f"its cache grows with every step, and a file of {title} is for one shape"
+            if calls is None or not (calls.steps or calls.count <= self._most(seen, step)):
+                return f"it is called {calls.count if calls else 0} times in a call"
+            if number in seen.features:
                 return "features are computed in it"
-            if call.refused:
-                return call.refused
-            if number in example.seen.modules.looping:
+            if calls.refused:
+                return calls.refused
+            if number in seen.modules.looping:
                 return "it calls its layers in a loop"
         return None
 
@@ -283,16 +367,17 @@ class _Exporter:
         """One file for each way in which the module is called."""
         module, runtime = self.modules[number], self.runtime
         weights = trial(self.model, lambda: cache.fingerprint(module), str)
-        groups: dict[tuple[str, Any], list[Example]] = {}
+        ways: dict[tuple[str, Any], ShapesSeen] = {}
         for example in self.examples:
             assert example.seen is not None
-            call = example.seen.calls[number]
-            fixed = None if runtime.engine.DYNAMIC else tuple(map(tuple, call.shapes))
-            groups.setdefault((call.how, fixed), []).append(example)
+            for how, seen in example.seen.calls[number].ways.items():
+                for shapes in seen:
+                    ways.setdefault((how, None if runtime.engine.DYNAMIC else shapes), []).append(shapes)
+        assert self.examples[0].seen is not None
+        first = self.examples[0].seen.calls[number].ways
         exports = []
-        for (how, fixed), examples in groups.items():
-            sizes = [example.seen.calls[number].shapes for example in examples if example.seen]
-            free = [_differing(each) for each in zip(*sizes, strict=True)]
+        for (how, fixed), seen in ways.items():
+            free = [_differing(each) for each in zip(*seen, strict=True)]
             decides = runtime.engine.options(runtime.options)
             made_of = (weights, how, fixed, free, decides)
             named = cache.key(runtime.name, *made_of, packages=runtime.engine.PACKAGES, code=[Path(__file__)])
@@ -300,16 +385,22 @@ class _Exporter:
             manifest = read_manifest(folder)
             cached = manifest is not None
             if manifest is None:
-                manifest = self._make(module, [example.value for example in examples], free, folder)
-            exports.append(Export(how, fixed, folder, manifest, cached))
+                manifest = self._make(module, Way(how, fixed, free), folder)
+            taken = tuple(
+                tuple(None if place in sizes else size for place, size in enumerate(shape))
+                for shape, sizes in zip(seen[0], free, strict=True)
+            )
+            in_a_call = how in first and (fixed is None or fixed in first[how])
+            exports.append(Export(how, taken, folder, manifest, cached, in_a_call))
         return ExportedPart(self.names[number], runtime, exports)
 
-    def _make(self, module: Any, values: list[Any], free: list[list[int]], folder: Path) -> Manifest:
+    def _make(self, module: Any, way: Way, folder: Path) -> Manifest:
         runtime = self.runtime
+        values = [example.value for example in self.examples]
 
         def work() -> Manifest:
             with cache.made_whole(folder) as made:
-                manifest = export_module(runtime, self.model, module, values, free, made)
+                manifest = export_module(runtime, self.model, module, values, way, made)
                 (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
             return manifest
 
@@ -326,50 +417,131 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def export_module(
-    runtime: Runtime, model: Model, module: Any, values: list[Any], free: list[list[int]], to: Path
-) -> Manifest:
+def export_module(runtime: Runtime, model: Model, module: Any, values: list[Any], way: Way, to: Path) -> Manifest:
     """Run the model to see how it calls the module, write that call as a file, and see that the engine runs the file.
 
     For a process of its own.
     """
-    import torch
     from torch.utils import _pytree
 
-    kept: list[tuple[Any, Any, Any]] = []
-
-    def keep(module: Any, arguments: Any, named: Any, output: Any) -> None:
-        kept.append((arguments, named, _leaves(output)))
-
-    with hooked([module.register_forward_hook(keep, with_kwargs=True)]):
-        run_all(model, values)
-    arguments, named, (_, leaves, structure) = kept[0]
+    made = _recorded(model, module, values, way)
+    example = max(made, key=lambda one: one.size)  # torch.export fixes what is 1
     warnings.simplefilter("ignore")  # of exporters, about themselves
     begin = time.perf_counter()
-    with torch.no_grad():
-        flat = _flat(module, arguments, named)
-        tensors = [tensor.detach().clone() for tensor in flattened(arguments, named)[0]]
-        dims = tuple(dict.fromkeys(sizes, torch.export.Dim.AUTO) for sizes in free)
-        with _unpacked(any(tensor.dim() == 1 for tensor in tensors)) as packed:
-            program = torch.export.export(flat, tuple(tensors), dynamic_shapes={"tensors": dims}, strict=False)
-        _require_free(program, free)
-        file = f"model{runtime.engine.SUFFIX}"
-        runtime.engine.export(program, to / file, runtime.options)
+    every = list(range(len(example.call.tensors)))
+    program, packed = _program(module, example.call, dict.fromkeys(every), way.free)
+    takes = [place for place, node in zip(every, _inputs(program, len(every)), strict=True) if node.users]
+    if takes != every:  # engines differ in what they do with an input that nothing uses
+        program, packed = _program(module, example.call, _without_unused(program, takes, len(every)), way.free)
+    _require_free(program, [way.free[place] for place in takes])
+    file = f"model{runtime.engine.SUFFIX}"
+    runtime.engine.export(program, to / file, runtime.options)
     took = time.perf_counter() - begin
     peak = status_bytes("VmHWM")
     session = runtime.engine.load(to / file, runtime.options)
-    for given, by_name, (wanted, _, _) in kept:  # an exporter may write what its engine cannot run
-        shapes = [tuple(tensor.shape) for tensor in session.run(flattened(given, by_name)[0])]
-        if shapes != [tuple(tensor.shape) for tensor in wanted]:
+    for one in made:  # an exporter may write what its engine cannot run
+        shapes = [tuple(tensor.shape) for tensor in session.run([one.call.tensors[place] for place in takes])]
+        if shapes != one.shapes:
             raise NotSupported("what was exported gives outputs of another shape")
     return Manifest(
         file=file,
-        output=_pytree.treespec_dumps(structure),
-        leaves=leaves,
+        output=_pytree.treespec_dumps(example.structure),
+        leaves=example.leaves,
         export_s=took,
         export_peak_bytes=peak,
-        full_rows=bool(packed),
+        full_rows=packed,
+        takes=None if takes == every else takes,
     )
+
+
+@dataclass
+class _Made:
+    """A call of a module that was made, and what came of it."""
+
+    call: Given
+    shapes: list[tuple[int, ...]]  # of the outputs
+    leaves: Leaves
+    structure: Any
+
+    @property
+    def size(self) -> int:
+        return sum(tensor.numel() for tensor in self.call.tensors)
+
+
+def _recorded(model: Model, module: Any, values: list[Any], way: Way) -> list[_Made]:
+    """The calls of this way: of each value the first and the largest, to which a cache has grown."""
+    found: list[list[_Made]] = []
+    pending: list[Given] = []
+
+    def enter(module: Any, arguments: Any, named: Any) -> None:
+        pending.append(given(arguments, named).kept())
+
+    def leave(module: Any, arguments: Any, named: Any, output: Any) -> None:
+        call = pending.pop()
+        if way.fits(call):
+            tensors, leaves, structure = outputs(output, call)
+            made = _Made(call, [tuple(tensor.shape) for tensor in tensors], leaves, structure)
+            if len(found[-1]) < 2 or made.size >= found[-1][1].size:
+                found[-1][1:] = [made]
+
+    before = module.register_forward_pre_hook(enter, with_kwargs=True)
+    with hooked([before, module.register_forward_hook(leave, with_kwargs=True)]):
+        for value in values:
+            found.append([])
+            run_all(model, [value])
+    return [one for of_value in found for one in of_value]
+
+
+Sizes = list[int | tuple[int, int]]  # of a tensor that is not given; (tensor, dimension): as that of another
+Takes = dict[int, Sizes | None]  # by the place of a tensor: None where it is given
+
+
+def _without_unused(program: Any, takes: list[int], count: int) -> Takes:
+    """Inputs that nothing uses are left out. Their sizes may be asked for all the same: they are those of others."""
+    shapes = [node.meta["val"].shape for node in _inputs(program, count)]
+    known = {str(size): (place, at) for place in reversed(takes) for at, size in enumerate(shapes[place])}
+    found: Takes = dict.fromkeys(takes)
+    for place in range(count):
+        if place not in found:
+            found[place] = [size if isinstance(size, int) else known.get(str(size), 1) for size in shapes[place]]
+    return found
+
+
+def _program(module: Any, call: Given, takes: Takes, free: list[list[int]]) -> tuple[Any, bool]:
+    """The exported program of a call that is given some of its tensors, and whether it packs rows."""
+    import torch
+
+    places = [place for place, sizes in takes.items() if sizes is None]
+    tensors = [call.tensors[place].detach().clone() for place in places]
+    dims = tuple(dict.fromkeys(free[place], torch.export.Dim.AUTO) for place in places)
+    with torch.no_grad(), _unpacked(any(tensor.dim() == 1 for tensor in tensors)) as packed, _growing():
+        flat = _flat(module, call, takes)
+        program = torch.export.export(flat, tuple(tensors), dynamic_shapes={"tensors": dims}, strict=False)
+    return program, bool(packed)
+
+
+@contextmanager
+def _growing() -> Iterator[None]:
+    """A cache's first keys are what it holds, and not joined to an empty vector: not every engine can join these."""
+    library: Any = sys.modules.get("transformers.cache_utils")
+    if library is None:
+        yield
+        return
+    kind = library.DynamicLayer
+    update = kind.update
+
+    def first(self: Any, keys: Any, values: Any, *more: Any, **named: Any) -> Any:
+        if self.keys is not None and self.keys.dim() > 1:
+            return update(self, keys, values, *more, **named)
+        self.keys, self.values, self.is_initialized = keys, values, True
+        self.dtype, self.device = keys.dtype, keys.device
+        return keys, values
+
+    kind.update = first
+    try:
+        yield
+    finally:
+        kind.update = update
 
 
 @contextmanager
@@ -421,14 +593,13 @@ def _replaced(others: dict[Any, Any]) -> Iterator[None]:
             names[name] = value
 
 
-def _flat(module: Any, arguments: Any, named: Any) -> Any:
+def _flat(module: Any, call: Given, takes: Takes) -> Any:
     """The module as one that takes tensors and gives tensors, as this call has them."""
     import torch
-    from torch.utils import _pytree
 
-    given, structure = _pytree.tree_flatten((tuple(arguments), dict(named)))
-    places = [place for place, leaf in enumerate(given) if isinstance(leaf, torch.Tensor)]
-    constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in given]
+    def empty(place: int, taken: dict[int, Any]) -> Any:
+        sizes = [size if isinstance(size, int) else taken[size[0]].shape[size[1]] for size in takes[place] or []]
+        return torch.zeros(sizes, dtype=call.tensors[place].dtype)
 
     class Flat(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -436,27 +607,32 @@ def _flat(module: Any, arguments: Any, named: Any) -> Any:
             self.module = module
 
         def forward(self, *tensors: Any) -> Any:
-            leaves = list(constants)
-            for place, tensor in zip(places, tensors, strict=True):
-                leaves[place] = tensor
-            positional, by_name = _pytree.tree_unflatten(leaves, structure)
-            return tuple(_leaves(self.module(*positional, **by_name))[0])
+            left = iter(tensors)
+            taken = {place: next(left) for place, sizes in takes.items() if sizes is None}
+            every = [taken[place] if place in taken else empty(place, taken) for place in range(len(takes))]
+            again = call.again(every)
+            positional, by_name = again.arguments
+            return tuple(outputs(self.module(*positional, **by_name), again)[0])
 
     return Flat().eval()
+
+
+def _inputs(program: Any, count: int) -> list[Any]:
+    """The nodes of what it is given, parameters left out."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    return nodes[-count:]
 
 
 def _require_free(program: Any, free: list[list[int]]) -> None:
     """torch.export fixes a size in silence where the code depends on it."""
     from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
-    inputs = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"]
-    users = inputs[-len(free) :] if free else []
-    for tensor, sizes in zip(users, free, strict=True):
-        if any(is_concrete_int(tensor.shape[size]) for size in sizes):
+    for node, sizes in zip(_inputs(program, len(free)), free, strict=True):
+        if any(is_concrete_int(node.meta["val"].shape[size]) for size in sizes):
             raise NotSupported("its code depends on the length or the batch size, which the export would fix")
 
 
-def _differing(shapes: tuple[list[int], ...]) -> list[int]:
+def _differing(shapes: tuple[tuple[int, ...], ...]) -> list[int]:
     """Dimensions of a tensor that are not the same in all calls."""
     return [place for place, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
 
@@ -515,8 +691,7 @@ def put_in_place(model: Model, found: Found) -> Conversion:
     weighted = [layer for layer in all_layers if id(layer) in inner]
     exported = {id(p): p.numel() for module in inner.values() for p in module.parameters(recurse=False)}
     for part in runtime.parts:
-        module: Any = found.modules[part.name]
-        module.forward = part
+        part.put(found.modules[part.name])
     _drop_weights(model, inner)
     model.runtime = runtime
     sizes = _sizes(runtime, size_bytes(model))
@@ -557,9 +732,19 @@ def put_in_place(model: Model, found: Found) -> Conversion:
         share_of_parameters=sum(exported.values()) / numbers if numbers else None,
         bytes_before=before,
         bytes_after=sizes,
-        notes=[*_notes(use), *told.notes],
+        notes=[*_notes(use), *_about_steps(runtime), *told.notes],
         runtime=use,
     )
+
+
+def _about_steps(runtime: Runtime) -> list[str]:
+    steps = [part.name for part in runtime.parts if part.takes_steps]
+    if not steps:
+        return []
+    return [
+        f"Each step of the search is a call of {', '.join(steps)} with its cache of keys and values: one file for the "
+        "first step, one for all later ones, each with the weights. The search itself runs in torch."
+    ]
 
 
 def only_inside(model: Model, found: Found) -> dict[int, Any]:
@@ -630,15 +815,18 @@ def _drop_weights(model: Model, inner: dict[int, Any]) -> None:
 
 
 def _sizes(runtime: Runtime, left: Size) -> Size:
-    """The files by part, and what torch still holds. Of several files of a part, one is what would be deployed."""
-    files = {part.name: cache.size_of(part.exports[0].folder) for part in runtime.parts}
+    """The files by part, and what torch still holds. Of the files of a part, those of one call would be deployed."""
+    files = {
+        part.name: sum(cache.size_of(export.folder) for export in part.exports if export.in_a_call)
+        for part in runtime.parts
+    }
     components = Counter(left.components)
     components.update(files)
     return Size(total=sum(components.values()), components={name: size for name, size in components.items() if size})
 
 
 def _worth_telling(reason: str) -> bool:
-    return "cannot take it" in reason or "times in a call" in reason or "TorchScript" in reason
+    return any(words in reason for words in ("cannot take it", "times in a call", "TorchScript", "grows with every"))
 
 
 def _notes(use: RuntimeUse) -> list[str]:

@@ -252,6 +252,18 @@ ROWS = {
         batches="[1]",
         variants=("lstm-torch", "lstm-openvino"),
     ),
+    "engines-whisper": Row(
+        37_760_640,
+        True,
+        tiny.SHIPPED_WHISPER,
+        "token ids",
+        frozenset(),
+        {"encoder": 8_208_384, "decoder": 29_552_256},
+        settings=("pretrained_model.tokens_per_second=4",),
+        seconds="[0.5]",
+        batches="[1]",
+        variants=("torch", "ctranslate2"),
+    ),
     "quantization": Row(
         116_146_960,
         True,

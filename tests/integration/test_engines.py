@@ -192,8 +192,14 @@ def test_tune_tries_engines_and_precisions_and_ends_with_a_recipe(first: Run, tm
 
 def test_a_recipe_that_asks_an_engine_for_what_it_has_not_is_refused_at_once(tmp_path: Path) -> None:
     for wrong, sentence in (
-        ("runtime: executorch, quantize: dynamic", "of the engines, onnxruntime has quantize: dynamic"),
-        ("runtime: onnxruntime, precision: bfloat16", "of the engines, openvino has precision: bfloat16"),
+        (
+            "runtime: executorch, quantize: dynamic",
+            "onnxruntime and ctranslate2 have quantize: dynamic",
+        ),
+        (
+            "runtime: onnxruntime, precision: bfloat16",
+            "openvino and ctranslate2 have precision: bfloat16",
+        ),
         ("runtime: openvino, compile: true", "compile is for torch"),
         ("runtime: onnx", "'onnxruntime'"),
     ):

@@ -1,6 +1,8 @@
 """Adapter for a file that was exported for an engine: .onnx, OpenVINO's .xml, ExecuTorch's .pte, AOTInductor's .pt2.
 
     pretrained_model: {source: model.onnx, type: ONNX}
+    pretrained_model: {source: whisper-tiny-onnx, type: ONNX}         # a folder: see onnx_folder.py
+    pretrained_model: {source: whisper-tiny-ct2, type: CTranslate2}   # see ctranslate2_folder.py
 
 Its inputs are found by looking at the file in a fork (own/signature.py). Engines are native code that reads the file:
 they run in the sandbox or with `--trust`. A .pt2 holds machine code and needs `--trust` anyway.
@@ -15,14 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from profiler import sandbox
 from profiler.errors import ModelError, whole_line
-from profiler.models.formats import File
+from profiler.models.formats import File, Found, local_folder
 from profiler.models.model import Model, ModelRequest
+from profiler.models.own.ctranslate2_folder import is_ctranslate2_folder
+from profiler.models.own.ctranslate2_folder import load as load_ctranslate2
 from profiler.models.own.module import wrap
+from profiler.models.own.onnx_folder import files_of, is_onnx_folder
+from profiler.models.own.onnx_folder import load as load_folder
 from profiler.models.own.signature import Signature, read_signature
 from profiler.models.registry import Needs
 from profiler.runtimes import ENGINES, engine
 from profiler.runtimes.base import Options, TensorInfo
 from profiler.runtimes.part import ExportedPart, Runtime
+from profiler.user_path import user_path
 
 if TYPE_CHECKING:
     import torch
@@ -31,9 +38,36 @@ if TYPE_CHECKING:
 
 LIBRARY = "engines of deployment"
 ENGINE_OF = {"ONNX": "onnxruntime", "OpenVINO": "openvino", "ExecuTorch": "executorch", "AOTInductor": "aot_inductor"}
+ENGINE_OF |= {"CTranslate2": "ctranslate2"}
 INTERFACES = tuple(ENGINE_OF)
 SUFFIXES = {"ONNX": ".onnx", "OpenVINO": ".xml", "ExecuTorch": ".pte", "AOTInductor": ".pt2"}
-FORMAT = File(tuple(SUFFIXES.values()), "an exported model")
+
+
+@dataclass(frozen=True)
+class FileOrFolder(File):
+    """A file; for ONNX also a folder of transformers, for CTranslate2 a folder."""
+
+    def check(self, source: str, kind: str, base: Path) -> None:
+        folder = local_folder(source, base)
+        if kind == "CTranslate2" and (folder is None or not is_ctranslate2_folder(folder)):
+            raise ModelError(
+                f"{user_path(source, base)} is no folder of CTranslate2: expected model.bin, config.json and "
+                "vocabulary.json"
+            )
+        if folder is None or kind not in ("ONNX", "CTranslate2"):
+            super().check(source, kind, base)
+        elif kind == "ONNX" and not is_onnx_folder(folder):
+            raise ModelError(
+                f"{folder} is no folder of transformers with ONNX files: expected config.json, and model.onnx, or "
+                "encoder_model.onnx with decoder_model_merged.onnx or with decoder_model.onnx and "
+                "decoder_with_past_model.onnx"
+            )
+
+    def find(self, request: ModelRequest) -> Found:
+        return Found(str(request.folder or request.file))
+
+
+FORMAT = FileOrFolder(tuple(SUFFIXES.values()), "an exported model")
 NEEDS = {
     kind: Needs(ENGINES[name].modules, f'pip install "speech-profiler[{ENGINES[name].extra}]"', ENGINES[name].title)
     for kind, name in ENGINE_OF.items()
@@ -66,6 +100,15 @@ class FilePart(ExportedPart):
 
 def load_pretrained(request: ModelRequest, source: str) -> Model:
     file, name = Path(source), ENGINE_OF[request.type]
+    if request.type == "CTranslate2":
+        _require_safe(request, file)
+        return load_ctranslate2(request, file)
+    if file.is_dir():
+        for each in files_of(file):
+            _check(request, each)
+        return load_folder(request, file)
+    if request.overrides:
+        raise ModelError(f"pretrained_model.overrides: a file of type {request.type} has no configuration to override.")
     _check(request, file)
     from profiler.processes import TrialFailed, in_fork
 
@@ -102,21 +145,23 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
 def _check(request: ModelRequest, file: Path) -> None:
     """Whether the file may be given to the engine. Raises ModelError."""
     suffix = SUFFIXES[request.type]
-    if request.overrides:
-        raise ModelError(f"pretrained_model.overrides: a file of type {request.type} has no configuration to override.")
-    if request.device != "cpu":
-        raise ModelError(f"A model of type {request.type} is run on the CPU here: leave --device out.")
     if file.suffix != suffix:
         raise ModelError(f"{file} does not end in {suffix}, as files of type {request.type} do.")
     if request.type == "AOTInductor" and not request.trust:
         raise ModelError(f"{file} holds machine code, which is run as it is. If you trust it, add --trust.")
+    _require_safe(request, file)
+    if request.type == "ONNX":
+        check_onnx(file)
+
+
+def _require_safe(request: ModelRequest, file: Path) -> None:
+    if request.device != "cpu":
+        raise ModelError(f"A model of type {request.type} is run on the CPU here: leave --device out.")
     if not request.trust and not sandbox.in_force():
         raise ModelError(
             f"{file} is read by native code, and this system has no sandbox for it (Landlock, Linux 5.13 and "
             "newer). If you trust the file, add --trust."
         )
-    if request.type == "ONNX":
-        check_onnx(file)
 
 
 def check_onnx(file: Path) -> None:

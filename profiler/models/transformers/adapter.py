@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,29 @@ def build_random(request: ModelRequest, folder: Path | None) -> Model:
         raise ModelError(f"transformers cannot build {folder} as {request.type}: {_reason(error)}") from error
     with torch.device("cpu"):  # a model that is only counted is built on the meta device, its feature extractor is not
         return _wrap(module, settings, request, str(folder), pin_steps=True)
+
+
+def around(request: ModelRequest, folder: Path, put: Callable[[Any], None]) -> Model:
+    """The library's code around a network that something else runs: features, search, text. `put` puts that in place;
+    the network itself has no weights."""
+    import torch
+
+    auto_class = _auto_class(request.type)
+    try:
+        config, settings = _settings(str(folder), request)
+        with torch.device("meta"):
+            module = auto_class.from_config(config, trust_remote_code=request.trust)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"transformers cannot build {folder} as {request.type}: {_reason(error)}") from error
+    for inner in module.modules():
+        for name, tensor in inner.named_parameters(recurse=False):
+            setattr(inner, name, torch.nn.Parameter(torch.empty(0), requires_grad=tensor.requires_grad))
+        for name, buffer in inner.named_buffers(recurse=False):
+            setattr(inner, name, torch.empty(0, dtype=buffer.dtype))
+    put(module)
+    return _wrap(module, settings, request, str(folder))
 
 
 def _auto_class(name: str) -> Any:

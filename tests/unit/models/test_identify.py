@@ -50,6 +50,24 @@ def test_a_speechbrain_folder_is_told_by_its_modules_without_running_its_tags(tm
     assert not canary.exists()
 
 
+def test_folders_that_were_exported_for_an_engine_are_told_by_their_files(tmp_path: Path) -> None:
+    onnx, converted = tmp_path / "onnx-model", tmp_path / "converted"
+    (onnx / "onnx").mkdir(parents=True)
+    converted.mkdir()
+    (onnx / "config.json").write_text(json.dumps({"model_type": "whisper"}))
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
+        (onnx / "onnx" / name).write_bytes(b"")
+    found = identify(str(onnx), Path())
+    assert (found.type, "encoder_model.onnx, decoder_model_merged.onnx" in found.because) == ("ONNX", True)
+    (onnx / "model.safetensors").write_bytes(b"")
+    found = identify(str(onnx), Path())
+    assert (found.type, found.others[-1]) == ("AutoModelForSpeechSeq2Seq", "ONNX")
+    for name in ("model.bin", "config.json", "vocabulary.json"):
+        (converted / name).write_text("{}")
+    assert identify(str(converted), Path()).type == "CTranslate2"
+    assert could_be_model(str(converted))
+
+
 def test_a_class_is_told_by_its_name_and_not_imported(tmp_path: Path) -> None:
     (tmp_path / "booby_trap.py").write_text("raise SystemExit(7)\n")
     assert identify("booby_trap.Encoder", tmp_path).type == "Module"
