@@ -84,7 +84,7 @@ AGAIN = (
     ("wavlm", "openvino"),
     ("conformer-torchaudio", "onnxruntime"),
     ("conformer-torchaudio", "executorch"),
-    ("ecapa", "executorch"),
+    ("ecapa", "openvino"),
     ("lstm", "openvino"),
     ("silero-vad", "onnxruntime"),
     ("silero-vad", "openvino"),
