@@ -234,15 +234,21 @@ class Profile:
                 return (yield from function(*arguments, **more))
             self._find_model((*arguments, *more.values()))
             steps = function(*arguments, **more)
+            go_on = functools.partial(next, steps)
             try:
                 while True:
                     with self:
                         try:
-                            value = next(steps)
+                            value = go_on()
                         except StopIteration as ended:
                             self._leave_out()
                             return ended.value
-                    yield value
+                    try:
+                        go_on = functools.partial(steps.send, (yield value))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as thrown:
+                        go_on = functools.partial(steps.throw, thrown)
             finally:
                 steps.close()
                 self._write(None)
@@ -311,6 +317,7 @@ class Profile:
         if not self.enabled or self._recorder is None or not self.is_open_here:
             return
         self._stepped = self._loop = True
+        self._recorder.apart = False
         self._recorder.end()
         self._recorder.begin()
 
@@ -330,8 +337,8 @@ class Profile:
         if not self.enabled:
             yield from batches
             return
+        self._loop = True
         with self:
-            self._loop = True
             for batch in waited_for(batches):
                 yield batch
                 self.step()
@@ -362,6 +369,7 @@ class Profile:
                 self.options.seconds * self.options.batch_size or None,
                 self._parts,
             )
+            self._recorder.apart = not self._loop
             self._process, self._written = os.getpid(), None
             _unfinished.append(self)
         return self._recorder

@@ -121,11 +121,20 @@ class SpeechProfile:
         `seconds` and `batch_size`: of the audio that a call of the function takes, so that it has an RTF. Profiles are
         made one at a time, also where several processes test.
         """
+        __tracebackhide__ = True
+        from profiler.errors import ProfilerError
+
+        wrong = ""
         with one_at_a_time():
-            if callable(what):
-                run = self._function(what, arguments, name, seconds, batch_size)
-            else:
-                run = self._recipe(Path(what), overrides, trust, threads)
+            try:
+                if callable(what):
+                    run = self._function(what, arguments, name, seconds, batch_size)
+                else:
+                    run = self._recipe(Path(what), overrides, trust, threads)
+            except ProfilerError as error:
+                wrong = str(error)
+        if wrong:
+            pytest.fail(wrong)  # a sentence, without our own lines above it
         if self.pages:
             from profiler.report.write import write_views
 

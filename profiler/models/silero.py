@@ -3,8 +3,9 @@
     pretrained_model: {source: silero_vad, type: SileroVAD}
 
 The timed region is the package's own loop over windows of 32 ms, from waveforms to a probability of speech for each
-window; the state goes from window to window, and each window is timed as a chunk. For ONNX Runtime and OpenVINO the
-package brings a file of its own, which takes the place of the network.
+window; the state goes from window to window, and each window is timed as a chunk. For ONNX Runtime the package brings a
+file of its own, which takes the place of the network. (OpenVINO does not read that file, and the one that the package
+has for it is for one recording at a time.)
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def load_pretrained(request: ModelRequest, source: str) -> Model:
 
     used, unused = model._model, model._model_8k
     network = Network()
-    own = OwnExport(network, run_network, dict.fromkeys(("onnxruntime", "openvino"), Path(source).with_name(ONNX)))
+    own = OwnExport(network, run_network, {"onnxruntime": Path(source).with_name(ONNX)})
     count = sum(parameter.numel() for parameter in unused.parameters())
     notes = [f"The package also loads a network for 8 kHz, of {count:,} parameters, which is not run and not counted."]
     parts = dict(used.named_children())

@@ -5,7 +5,8 @@
 
 A step is timed with nothing switched on. Instruments are on in the steps that the schedule names, and a step that any
 of them touched is in no figure of time. Without a schedule the first step is recorded, for it may be the only one;
-where more follow, some are timed, and then three are recorded again, when all is warm: those replace the first.
+where more follow, some are timed, and then three are recorded again, when all is warm: those replace the first. Of
+calls of a function only the last step of a recording is recorded, for nothing may be on between them.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class Recorder:
         self.instruments, self.device, self.folder, self.place = instruments, device, folder, place
         self.audio, self.parts = audio, parts
         self.schedule = schedule or default_schedule()
+        self.apart = True  # steps are calls or blocks, and what lies between them is not to be recorded: no loop
         self.number = 0
         self._bare = 0  # steps without instruments so far
         self._recording: Any = None
@@ -172,6 +174,8 @@ class Recorder:
         from torch.profiler import ProfilerAction as Action
 
         action = self.schedule(self.number)
+        if self.apart and action not in (Action.NONE, Action.RECORD_AND_SAVE):
+            return "warming"  # a recording of several steps would go on for as long as no other call comes
         if self._recording is None and action != Action.NONE and not self._open():
             action = Action.NONE
         if action == Action.WARMUP:

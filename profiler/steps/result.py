@@ -45,6 +45,8 @@ ONE_PROCESS = (
 )
 ONCE = "every step was recorded, and timing under the profiler is not timing: more steps have a time"
 
+DISTURBED = "another profiler was on in the steps that were to be timed"
+
 
 @dataclass(frozen=True)
 class Profiled:
@@ -131,7 +133,8 @@ def summary(results: Results) -> str:
     if cell.status == "failed":
         return f"failed: {cell.reason}"
     thing = "step" if cell.training else "call"
-    found = [f"{LATENCY.cell_text(cell)} per {thing}" if cell.latency_s else f"no time, for {ONCE}"]
+    without = " ".join(cell.verdict_reasons).rstrip(".").replace("No time", "no time")
+    found = [f"{LATENCY.cell_text(cell)} per {thing}" if cell.latency_s else without]
     for name, phase in ((cell.training.phases if cell.training else None) or {}).items():
         found.append(f"{name} {phase.share:.0%}")
     found += [f"{metric.short} {metric.cell_text(cell)}" for metric in (RTF, PEAK) if metric.in_cell(cell) is not None]
@@ -186,7 +189,7 @@ def cell_of(about: Profiled, steps: Steps, error: str | None) -> CellResult:
     if steps.wall:
         _put_times(cell, about, steps, audio)
     elif cell.status == "ok":
-        cell.verdict_reasons = [f"No time: {ONCE}."]
+        cell.verdict_reasons = [f"No time: {DISTURBED if steps.disturbed else ONCE}."]
     return cell
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -552,7 +553,7 @@ def _unpacked(wanted: bool) -> Iterator[list[bool]]:
     import torch
 
     rnn: Any = torch.nn.utils.rnn
-    before, packed = (rnn.pack_padded_sequence, rnn.pad_packed_sequence), []
+    packed: list[bool] = []
 
     def pack(rows: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> Any:
         packed.append(True)
@@ -562,12 +563,36 @@ def _unpacked(wanted: bool) -> Iterator[list[bool]]:
         time, count = (1, 0) if batch_first else (0, 1)
         return rows, torch.full((rows.shape[count],), rows.shape[time], dtype=torch.int64)
 
-    if wanted:
-        rnn.pack_padded_sequence, rnn.pad_packed_sequence = pack, pad
-    try:
+    def mask(length: Any, max_len: Any = None, dtype: Any = None, device: Any = None) -> Any:
+        """As SpeechBrain's, which asks len() how many rows there are: a number, which torch.export fixes."""
+        longest = length.max().long().item() if max_len is None else max_len
+        places = torch.arange(longest, device=length.device, dtype=length.dtype)
+        return (places.unsqueeze(0) < length.unsqueeze(1)).to(dtype or length.dtype)
+
+    others = {rnn.pack_padded_sequence: pack, rnn.pad_packed_sequence: pad} if wanted else {}
+    if (library := sys.modules.get("speechbrain.dataio.dataio")) is not None:
+        others[library.length_to_mask] = mask
+    with _replaced(others):
         yield packed
+
+
+@contextmanager
+def _replaced(others: dict[Any, Any]) -> Iterator[None]:
+    """Functions by others, wherever a module has them by name."""
+    places = [
+        (vars(module), name, value)
+        for module in list(sys.modules.values())
+        if isinstance(module, ModuleType)
+        for name, value in list(vars(module).items())
+        if isinstance(value, FunctionType) and value in others
+    ]
+    for names, name, value in places:
+        names[name] = others[value]
+    try:
+        yield
     finally:
-        rnn.pack_padded_sequence, rnn.pad_packed_sequence = before
+        for names, name, value in places:
+            names[name] = value
 
 
 def _flat(module: Any, call: Given, takes: Takes) -> Any:
@@ -602,8 +627,10 @@ def _inputs(program: Any, count: int) -> list[Any]:
 
 def _require_free(program: Any, free: list[list[int]]) -> None:
     """torch.export fixes a size in silence where the code depends on it."""
+    from torch.fx.experimental.symbolic_shapes import is_concrete_int
+
     for node, sizes in zip(_inputs(program, len(free)), free, strict=True):
-        if any(isinstance(node.meta["val"].shape[size], int) for size in sizes):
+        if any(is_concrete_int(node.meta["val"].shape[size]) for size in sizes):
             raise NotSupported("its code depends on the length or the batch size, which the export would fix")
 
 

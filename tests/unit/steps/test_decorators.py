@@ -8,7 +8,7 @@ import functools
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def test_a_function_called_often_has_time_by_round_memory_labels_and_a_trace(pro
     assert cell.peak_memory_bytes.tensors == 50 * 50 * 4
     assert cell.peak_memory_bytes.process > cell.peak_memory_bytes.above_baseline
     assert _labels(run) == ["squares", "(rest)", "(whole call)"]
-    assert cell.breakdown.calls == 3
+    assert cell.breakdown.calls == 1  # nothing is on between calls
     assert [path.name for path in run.folder.glob("*/*/*.pt.trace.json.gz")] == [Path(cell.trace).name]
 
 
@@ -134,6 +134,23 @@ def test_a_generator_of_steps_is_timed_between_its_yields(profiled: Callable[...
     assert batches.profile.finish().cells[0].latency_s.n == 10
 
 
+def test_a_generator_takes_what_is_sent_and_thrown(profiled: Callable[..., Any]) -> None:
+    @profiled
+    def echo() -> Generator[Any, Any, str]:
+        sent = yield "begin"
+        try:
+            yield sent
+        except KeyError as error:
+            yield f"caught {error}"
+        return "end"
+
+    steps = echo()
+    assert [next(steps), steps.send(3), steps.throw(KeyError("k"))] == ["begin", 3, "caught 'k'"]
+    with pytest.raises(StopIteration, match="end"):
+        next(steps)
+    assert echo.profile.finish().results.run.status == "complete"
+
+
 def test_modules_are_labels_and_patterns_name_them(profiled: Callable[..., Any], tmp_path: Path) -> None:
     encoder = Encoder()
 
@@ -173,7 +190,7 @@ def test_a_block_entered_once_is_recorded_and_says_that_it_has_no_time(
     run = profile("once", logdir=tmp_path).finish()
     assert run.cells[0].latency_s is None
     assert run.cells[0].trace is not None
-    assert "profile once: no time, for every step was recorded" in capsys.readouterr().err
+    assert "profile once: no time: every step was recorded" in capsys.readouterr().err
 
 
 def test_a_loop_tells_waiting_for_data_from_the_work(profiled: Callable[..., Any]) -> None:
@@ -269,7 +286,8 @@ def test_what_another_profiler_touched_is_in_no_figure(profiled: Callable[..., A
                 with profile("inner", logdir=tmp_path, quiet=True, schedule=schedule(0, 0, 1, 0)):
                     torch.ones(3).sum()
     assert outer.finish().cells[0].latency_s.left_out == 2
-    profile("inner", logdir=tmp_path, quiet=True, schedule=None).finish()
+    profile("inner", logdir=tmp_path, quiet=True).finish()
+    assert len(list((tmp_path / "inner").iterdir())) == 1  # blocks of one name, whose schedules were made one by one
 
 
 def test_disabled_it_costs_one_look_at_an_attribute(profiled: Callable[..., Any]) -> None:
@@ -348,18 +366,18 @@ def test_an_asynchronous_function(profiled: Callable[..., Any]) -> None:
     assert listen.profile.finish().cells[0].latency_s.n == 11  # of the last two, which went on together, one
 
 
-def test_finishing_between_two_recorded_steps_switches_off_and_keeps_the_whole_ones(
-    profiled: Callable[..., Any],
-) -> None:
-    @profiled
-    def add() -> torch.Tensor:
-        return torch.ones(3) + 1
+def test_nothing_is_on_between_the_calls_of_a_function(profiled: Callable[..., Any]) -> None:
+    recorded = []
 
-    for _ in range(MANY - 2):
+    @profiled
+    def add() -> None:
+        recorded.append(torch.autograd._profiler_enabled())
+
+    for _ in range(MANY):
         add()
-    assert torch.autograd._profiler_enabled()
+        assert not torch.autograd._profiler_enabled()
+    assert [number for number, on in enumerate(recorded) if on] == [0, MANY - 1]
     cell = add.profile.finish().cells[0]
-    assert not torch.autograd._profiler_enabled()
     assert cell.latency_s.n == 10
     assert cell.trace
 
