@@ -86,8 +86,8 @@ def check_page(page: Path) -> None:
 def write_page(page: Path, fleet: Fleet, logdir: Path) -> list[Path]:
     """Put table and plot of a fleet into the page; the files that were written."""
     check_page(page)
-    runs = _runs(fleet, logdir)
-    rows = sorted(_rows(fleet, runs), key=lambda row: (row.kind, row.recipe))
+    runs, problems = _runs(fleet, logdir)
+    rows = sorted(_rows(fleet, runs, problems), key=lambda row: (row.kind, row.recipe))
     plot = _draw(rows, page.with_suffix(".svg"))
     picture = f"![Real-time factor of each model]({plot.name})" if plot else ""
     parts = [*_made_on(fleet, list(runs.values())), _table(rows).markdown(), picture]
@@ -98,13 +98,18 @@ def write_page(page: Path, fleet: Fleet, logdir: Path) -> list[Path]:
     return [page, *([plot] if plot else [])]
 
 
-def _runs(fleet: Fleet, logdir: Path) -> dict[str, Results]:
-    """Job -> what it measured."""
-    found = {}
+def _runs(fleet: Fleet, logdir: Path) -> tuple[dict[str, Results], dict[str, str]]:
+    """Job -> what it measured, or why there is nothing."""
+    found, problems = {}, {}
     for job in fleet.jobs:
-        if job.run and (logdir / job.run).is_dir():
-            found[job.id] = read_results(logdir / job.run)
-    return found
+        try:
+            if job.run:
+                found[job.id] = read_results(logdir / job.run)
+            else:
+                problems[job.id] = job.reason or f"the job is {job.status}"
+        except UserError as error:
+            problems[job.id] = str(error).replace(f"{logdir}/", "")  # a page is given away
+    return found, problems
 
 
 def _made_on(fleet: Fleet, runs: list[Results]) -> list[str]:
@@ -145,14 +150,13 @@ def _table(rows: list[Row]) -> Table:
 # -- rows
 
 
-def _rows(fleet: Fleet, runs: dict[str, Results]) -> Iterable[Row]:
+def _rows(fleet: Fleet, runs: dict[str, Results], problems: dict[str, str]) -> Iterable[Row]:
     names = machine_names(list(runs.values()))
     for job in fleet.jobs:
         kind, results = _kind(job), runs.get(job.id)
         models = _first_models(results) if results is not None else []
         if results is None or not models:
-            why = job.reason or (f"the job is {job.status}" if results is None else "no model was loaded")
-            yield Row(job.id, kind, reasons=[why])
+            yield Row(job.id, kind, reasons=[problems.get(job.id) or job.reason or "no model was loaded"])
             continue
         for model in models:
             row = Row(f"{job.id}: {model.variant}" if len(models) > 1 else job.id, kind)

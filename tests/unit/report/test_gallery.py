@@ -96,6 +96,9 @@ def test_a_row_for_each_model_from_the_runs_themselves(tmp_path: Path, fleet: Fl
     assert rows["conformer"][1:6] == ["-", "-", "-", "-", "1,000"]
     assert rows["tera"][0] == "encoder"
     text = page.read_text()
+    (logs / "conformer" / "c" / "results.json").write_text("{")
+    write_page(page, fleet, logs)
+    assert "is damaged" in next(line for line in page.read_text().splitlines() if line.startswith("- conformer: "))
     assert "- conformer: there is no cell of 5 s x 1 in its run" in text
     assert "- tera: exit status 2: the model is not there" in text
     assert "- serving: operations are not counted under load" in text
