@@ -178,7 +178,22 @@ def _facts(results: Results) -> list[str]:
         for metric in (LATENCY, PEAK, ENERGY):
             said += filter(None, (_growth(results, variant, metric, "seconds"), _fit(results, variant, metric)))
             said += filter(None, [_growth(results, variant, metric, "batch_size")])
-    return [*said, *_orders(results)] or ["One length and one batch size of one model: there is nothing to compare."]
+    said += _orders(results)
+    if not said:
+        return ["One length and one batch size of one model: there is nothing to compare."]
+    return [*_unstable(results), *said]
+
+
+def _unstable(results: Results) -> list[str]:
+    """A fact that may be chance is no fact."""
+    timed = _timed(results)
+    unstable = sum(cell.verdict == "unstable" for cell in timed)
+    if not unstable:
+        return []
+    return [
+        f"{unstable} of {len(timed)} latencies are unstable (~): what is said of latency here may be chance. Measure "
+        "again on a quiet machine."
+    ]
 
 
 def _line(results: Results, variant: str, metric: Metric, along: str) -> list[tuple[float, float]]:

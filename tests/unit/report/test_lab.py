@@ -48,6 +48,15 @@ def test_what_grew_is_said_with_the_fit() -> None:
     assert "By parameters, least first: small (1,000), large (2,000)." in said
 
 
+def test_facts_of_unstable_figures_are_called_so() -> None:
+    made = models()
+    for cell in made.cells:
+        cell.verdict = "stable"
+    assert "may be chance" not in render_markdown(made)
+    made.cells[0].verdict = "unstable"
+    assert f"1 of {len(made.cells)} latencies are unstable (~)" in render_markdown(made)
+
+
 def test_energy_that_was_not_measured_has_its_reason() -> None:
     made = full()
     for cell in made.cells:
