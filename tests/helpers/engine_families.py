@@ -85,7 +85,7 @@ AGAIN = (
     ("conformer-torchaudio", "onnxruntime"),
     ("conformer-torchaudio", "executorch"),
     ("ecapa", "openvino"),
-    ("lstm", "openvino"),
+    ("crdnn", "onnxruntime"),
     ("silero-vad", "onnxruntime"),
     ("silero-vad", "openvino"),
 )
