@@ -257,8 +257,8 @@ def main() -> None:
         found = simulate(Path(folder) / "logs", arguments.recipes, arguments.nodes, arguments.deaths)
         grown = peak() - before
         print(table_of(found, grown).markdown())
-    if found.lost or not found.in_order or any(job.status != "done" for job in found.fleet.jobs):
-        sys.exit(1)
+        if found.lost or not found.in_order or any(job.status != "done" for job in found.fleet.jobs):
+            sys.exit(1)
 
 
 if __name__ == "__main__":
