@@ -290,6 +290,7 @@ class SearchPart(ExportedPart):
             ends = self._own("eos_token_id", named)
             suppressed += ends if isinstance(ends, (list, tuple)) else [ends]
         return {
+            "beam_size": 1,  # CTranslate2's own default is 5
             **how,
             # Of the number that it is given it takes half for what it writes, and all for that and the prompt.
             "max_length": max(2 * new, new + len(self.prompt)),

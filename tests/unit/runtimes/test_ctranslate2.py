@@ -35,6 +35,7 @@ def test_the_search_is_that_of_generate_in_other_words() -> None:
     how = part([1, 2, 4])._how({"num_beams": 5, "max_new_tokens": 30, "task": "transcribe"})
     assert how["beam_size"] == 5
     assert how["suppress_tokens"] == [5]
+    assert part([1, 2, 4], num_beams=None)._how({})["beam_size"] == 1, "as transformers, where nothing is said"
     assert how["max_length"] == 60, "of which it writes half"
     assert part([1, 2, 4])._how({})["max_length"] == 2 * 445, "no more than there is room for"
 
