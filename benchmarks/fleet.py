@@ -47,6 +47,7 @@ LITTLE += ["measure.warmup=1", "measure.budget=0.1", "trace.breakdown=False", "p
 JOBS = 4
 MOST_OVERHEAD = 10.0
 MOST_WAIT = 300.0
+MINUTES = 30  # of a SLURM job: the partition has 60 at most
 
 
 class Engines:
@@ -57,7 +58,8 @@ class Engines:
         self.names = ["local", "ray", *(["slurm"] if other else [])]
 
     def options(self, name: str) -> list[str]:
-        return ["--on", name, *(["--address", self.ray.address] if name == "ray" else [])]
+        more = {"ray": ["--address", self.ray.address], "slurm": ["--time", str(MINUTES)]}
+        return ["--on", name, *more.get(name, [])]
 
     def kill(self, name: str, machine: str) -> None:
         if name == "ray":
@@ -163,7 +165,7 @@ def job_seconds(there: Engines, name: str, recipe: Path, logs: Path) -> float:
     folder.mkdir(parents=True)
     jobs = [Job(f"job-{number}", str(recipe), sha256, LITTLE) for number in range(JOBS)]
     fleet = Fleet("overhead", name, "", doctor=False, jobs=jobs)
-    options = EngineOptions(address=there.ray.address if name == "ray" else None)
+    options = EngineOptions(address=there.ray.address if name == "ray" else None, time=MINUTES)
     with contextlib.closing(make_engine(name, folder, "cpu", options)) as engine:
         fleet.machines = {machine.name: machine for machine in engine.machines([(str(recipe), sha256)])}
         begin = time.perf_counter()
