@@ -10,6 +10,12 @@ from pathlib import Path
 from profiler.errors import UserError, did_you_mean
 from profiler.shipped import ABOUT, shipped_recipes
 
+# A key that holds a path, an anchor where one is set, and the path.
+PATH = re.compile(
+    r"((?:^|[{,])\s*(?:pretrained_model\.)?(?:example_audio|source|architecture):\s*(?:&\S+\s+)?)(\.\.?/[^\s#,}]+)",
+    re.MULTILINE,
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a recipe that `ls` lists")
@@ -50,8 +56,4 @@ def _move_paths(text: str, old: Path, new: Path) -> str:
         path = os.path.relpath((old / match[2]).resolve(), new.resolve())
         return match[1] + (path if path.startswith(".") else f"./{path}")
 
-    return re.sub(
-        r"(?m)((?:^|[{,])\s*(?:pretrained_model\.)?(?:example_audio|source|architecture):\s*)(\.\.?/[^\s#,}]+)",
-        moved,
-        text,
-    )
+    return PATH.sub(moved, text)

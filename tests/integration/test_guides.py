@@ -47,9 +47,9 @@ def blocks(guide: str, smaller: Mapping[str, str] | None = None) -> list[Block]:
 
 
 GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if "\n```sh\n" in path.read_text())
-# A run that takes seconds, for guides that look at one.
+# A run that takes seconds, for guides that look at one or resume it: with the budget that `blocks` gives theirs.
 SMALL_RUN = (
-    "recipes/log-mel.yaml measure.rounds=1 measure.budget=0.5 profiling_dimensions.audio_mockup_secs=[1,5] "
+    "recipes/log-mel.yaml measure.rounds=1 measure.budget=0.2 profiling_dimensions.audio_mockup_secs=[1,5] "
     "profiling_dimensions.batch_sizes=[1,4] --quiet"
 )
 
