@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.errors import NotSupported
 from profiler.runtimes.base import EngineCall, Options, Settings, TensorInfo
 from profiler.runtimes.part import Export, ExportedPart, Runtime
+from profiler.units import many
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +107,7 @@ class WhisperSession:
         return [list(result.sequences_ids[0]) for result in found]
 
     def describe(self) -> Settings:
-        told = f"CTranslate2 was given {self._given} threads, and does not tell how many it uses."
+        told = f"CTranslate2 was given {many(self._given, 'thread')}, and does not tell how many it uses."
         return Settings(precision=self.computes.rpartition("_")[2], notes=(told,))
 
     def calls(self) -> list[EngineCall]:
