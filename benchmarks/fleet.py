@@ -39,7 +39,13 @@ from profiler.shipped import recipe_path, shipped_folder
 from tests.helpers import ray_cluster, slurm
 
 RECIPE = "wav2vec2"
-SETTINGS = ("audio_mockup_secs=[1,2]", "batch_sizes=[1,2]", "budget=5", "trace.breakdown=False", "export_logs=False")
+SETTINGS = (
+    "audio_mockup_secs=[1,2]",
+    "batch_sizes=[1,2]",
+    "measure.budget=5",
+    "trace.breakdown=False",
+    "export_logs=False",
+)
 TURNS = 3
 NOTHING = "log-mel"  # takes no time worth mentioning
 LITTLE = ["profiling_dimensions.audio_mockup_secs=[1]", "profiling_dimensions.batch_sizes=[1]", "measure.rounds=1"]

@@ -208,9 +208,9 @@ def from_zero(plot: Plot, sheet: Sheet) -> None:
     plot.axes[0].set_ylim(0, 1.08 * min(max(value.high for value in sheet.values), MOST_ABOVE * highest))
 
 
-def hollow(axes: Any) -> None:
+def hollow(axes: Any, label: str = HOLLOW) -> None:
     """Say in the legend what a hollow mark is."""
-    axes.plot([], [], "o", label=HOLLOW, markersize=3.6, color=GREY, markeredgewidth=0.8, markerfacecolor=PAPER)
+    axes.plot([], [], "o", label=label, markersize=3.6, color=GREY, markeredgewidth=0.8, markerfacecolor=PAPER)
 
 
 def _curve(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.report.plots.style import Caption, Plot, figure, look, mark_level
+from profiler.report.plots.curves import hollow
+from profiler.report.plots.style import PAPER, Caption, Plot, figure, look, mark_level
 from profiler.report.serving import in_order
 from profiler.results.types import Results, ServingStep
 
 NAME = "serving"
 X = {"server": "requests per second", "streams": "live streams"}
 TITLES = {"server": "Latency over requests per second", "streams": "Delay of a chunk over live streams"}
-FEW = "hollow: exceeds the limit or is not proven"
+NOT_PROVEN = "exceeds the limit, or not proven"
+FEW = "or the slowest where too few"
 
 
 def draw(results: Results, folder: Path) -> list[Plot]:
@@ -33,7 +35,7 @@ def _draw(results: Results, folder: Path, scenario: str) -> Plot | None:
         results,
         list(drawn),
         TITLES[scenario],
-        f"median and p{percent} of each load, or the slowest where too few; {FEW}",
+        f"median and p{percent} of each load, {FEW}; hollow: {NOT_PROVEN}",
     )
     with figure(folder / f"{NAME}-{scenario}", caption, X[scenario], "latency, s") as plot:
         (axes,) = plot.axes
@@ -42,8 +44,9 @@ def _draw(results: Results, folder: Path, scenario: str) -> Plot | None:
             style = look(place)
             whose = f"{variant}, " if len(drawn) > 1 else ""
             loads = [step.load or 0.0 for step in steps]
+            tail = f"p{percent}" if all(f"p{percent}" in step.tail for step in steps) else f"p{percent}, {FEW}"
             for name, values in (("median", [_median(step) for step in steps]),
-                                 (f"p{percent}", [_tail(step, percent) for step in steps])):  # fmt: skip
+                                 (tail, [_tail(step, percent) for step in steps])):  # fmt: skip
                 dashes = "-" if name != "median" else ":"
                 axes.plot(loads, values, color=style["color"], linestyle=dashes, linewidth=1, label=f"{whose}{name}")
                 for good in (True, False):
@@ -57,12 +60,14 @@ def _draw(results: Results, folder: Path, scenario: str) -> Plot | None:
                             marker=style["marker"],
                             markersize=4,
                             color=style["color"],
-                            markerfacecolor=style["color"] if good else "#ffffff",
+                            markerfacecolor=style["color"] if good else PAPER,
                         )
+        if any(step.status != "holds" for steps in drawn.values() for step in steps):
+            hollow(axes, NOT_PROVEN)
         axes.set_xlim(left=0)
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, limit / 2), max(high, limit * 2))
-        mark_level(axes, limit, f"limit {limit:g} s")
+        mark_level(axes, limit, f"limit {limit:g} s", side="left")
         axes.legend()
     return plot
 

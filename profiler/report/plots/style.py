@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from profiler.report.facts import name_of
 from profiler.results.types import Results
@@ -253,11 +253,11 @@ def shortened(name: str, most: int = 40) -> str:
     return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
-def mark_level(axes: Any, value: float, text: str) -> None:
-    """A line across the plot that is no data: real time, or all the memory there is."""
+def mark_level(axes: Any, value: float, text: str, side: Literal["left", "right"] = "right") -> None:
+    """A line across the plot that is no data: real time, or all the memory there is. `side`: where no curve is."""
     axes.axhline(value, color=GREY, linewidth=0.8)
-    place = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-    axes.annotate(text, (1, value), fontsize=SMALL, color=GREY, **place)
+    place = {"xycoords": ("axes fraction", "data"), "ha": side, "va": "bottom"}
+    axes.annotate(text, (float(side == "right"), value), fontsize=SMALL, color=GREY, **place)
 
 
 def label_points(axes: Any, points: Sequence[tuple[float, float, str]], box: tuple[float, float]) -> None:
