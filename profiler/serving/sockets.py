@@ -1,4 +1,4 @@
-"""Live speakers at a server: each sends its audio over a websocket and hears what comes back.
+"""Live speakers at a server: each sends its audio over a websocket and reads what comes back.
 
     submit -> the speaker's connection -> start, audio, audio, ..., end -> answers -> done(request)
 
