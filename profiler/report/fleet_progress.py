@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -11,16 +13,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from profiler.report.fleet import differences
 from profiler.report.terminal import RED
+from profiler.results.runs import now
 from profiler.units import clock_text
 
 if TYPE_CHECKING:
     from profiler.execution.fleet.driver import Driver
-    from profiler.execution.fleet.job import Job
+    from profiler.execution.fleet.job import Attempt, Job
 
 MOST_ROWS = 20  # jobs that are shown at once, those that run first
 AROUND = 4  # lines of the terminal that are not for jobs
-HEADS = ("job", "machine", "status", "cells", "what it waits for")
+HEADS = ("job", "machine", "status", "cells", "progress or reason")
+PROGRESS_SECONDS = 60.0  # between two lines of how far jobs are, where nobody watches
 JOB_SHARE, MACHINE_SHARE = 0.3, 0.2  # of the width, at most
 GAP = 2
 STYLES = {"running": "green", "failed": RED, "waiting": "dim"}
@@ -28,29 +33,47 @@ ORDER = ("running", "failed", "waiting", "interrupted", "done")
 
 
 class FleetLines:
-    """A line whenever a job changes."""
+    """A line whenever a job changes, and now and then one of all that run."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.started = console, time.monotonic()
+        self.printed_at = self.started
         self.before: dict[str, tuple[str, str, str]] = {}
+        self.met = 0  # machines of which was told
 
     def __call__(self, driver: Driver) -> None:
+        self.notes(driver)
         for job in driver.fleet.jobs:
             now = (job.status, job.machine, job.reason if job.status != "waiting" or job.attempts else "")
             if self.before.get(job.id) != now:
                 self.before[job.id] = now
-                text = f"[{clock_text(time.monotonic() - self.started)}] {job.id}: {job.status}"
+                text = f"[{self._clock()}] {job.id}: {job.status}"
                 text += f" on {job.machine}" if job.machine else ""
                 text += f", {job.reason}" if job.reason else ""
-                self.console.print(Text(text, STYLES.get(job.status, "")), soft_wrap=True)
+                self._print(text, STYLES.get(job.status, ""))
+        running = [f"{job.id} {job.progress}" for job in driver.fleet.jobs if job.progress]
+        if running and time.monotonic() - self.printed_at > PROGRESS_SECONDS:
+            self._print(f"{self.summary(driver)}. {'; '.join(running[:MOST_ROWS])}")
 
-    def left(self, driver: Driver) -> float | None:
-        """Seconds, from how long finished jobs took; None before there is one."""
+    def _print(self, text: str, style: str = "") -> None:
+        self.console.print(Text(text, style), soft_wrap=True)
+        self.printed_at = time.monotonic()
+
+    def notes(self, driver: Driver) -> None:
+        """What is different on machines that described themselves just now."""
+        for line in differences(driver.fleet.here, driver.met[self.met :]):
+            self._print(f"note: {line}", "yellow")
+        self.met = len(driver.met)
+
+    def summary(self, driver: Driver) -> str:
+        """'3 of 20 jobs, 0:41, about 2:10 left'."""
         jobs = driver.fleet.jobs
-        done, still = [job for job in jobs if not job.open], [job for job in jobs if job.open]
-        if not done or not still:
-            return None
-        return (time.monotonic() - self.started) / len(done) * len(still)
+        left = seconds_left(jobs)
+        text = f"{sum(not job.open for job in jobs)} of {len(jobs)} jobs, {self._clock()}"
+        return text + (f", about {clock_text(left)} left" if left else "")
+
+    def _clock(self) -> str:
+        return clock_text(time.monotonic() - self.started)
 
     def close(self) -> None:
         pass
@@ -65,6 +88,7 @@ class FleetTable(FleetLines):
         self.live.start()
 
     def __call__(self, driver: Driver) -> None:
+        self.notes(driver)
         jobs = sorted(driver.fleet.jobs, key=lambda job: ORDER.index(job.status))
         most = max(1, min(MOST_ROWS, self.console.height - AROUND))
         rows = [_row(job) for job in jobs[:most]]
@@ -74,11 +98,7 @@ class FleetTable(FleetLines):
         for job, row in zip(jobs, rows, strict=False):
             table.add_row(*row, style=STYLES.get(job.status, ""))
         more = [Text(f"and {len(jobs) - most} more", "dim")] if len(jobs) > most else []
-        done = sum(not job.open for job in jobs)
-        left = self.left(driver)
-        text = f"{done} of {len(jobs)} jobs, {clock_text(time.monotonic() - self.started)}"
-        text += f", about {clock_text(left)} left" if left else ""
-        self.live.update(Group(table, *more, Text(text)), refresh=True)
+        self.live.update(Group(table, *more, Text(self.summary(driver))), refresh=True)
 
     def close(self) -> None:
         self.live.stop()
@@ -89,12 +109,29 @@ class NoProgress(FleetLines):
         pass
 
 
+def seconds_left(jobs: Sequence[Job]) -> float | None:
+    """From how long finished jobs took, on as many machines as work now; None before there is one."""
+    took = [_seconds(job.attempts[-1]) for job in jobs if job.status == "done" and job.attempts]
+    still = [job for job in jobs if job.open]
+    if not took or not still:
+        return None
+    usual = statistics.fmean(took)
+    running = [min(usual, _seconds(job.attempts[-1])) for job in still if job.status == "running"]
+    return (usual * len(still) - sum(running)) / max(1, len(running))
+
+
+def _seconds(attempt: Attempt) -> float:
+    """So far, while it goes on."""
+    begin, end = map(datetime.fromisoformat, (attempt.started, attempt.ended or now()))
+    return (end - begin).total_seconds()
+
+
 def _row(job: Job) -> tuple[str, ...]:
-    return job.id, job.machine, job.status, str(job.cells or ""), job.reason
+    return job.id, job.machine, job.status, str(job.cells or ""), job.progress or job.reason
 
 
 def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Names as long as they are, up to a share of the terminal; the reason has what is left."""
+    """Names as long as they are, up to a share of the terminal; progress has what is left."""
     columns = list(zip(HEADS, *rows, strict=True))
     needs = [max(map(len, column)) for column in columns[:-1]]
     needs[0], needs[1] = min(needs[0], int(JOB_SHARE * width)), min(needs[1], int(MACHINE_SHARE * width))
