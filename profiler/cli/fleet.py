@@ -53,7 +53,6 @@ from profiler.shipped import recipe_path, shipped_recipes
 
 OF_RAY = ("address",)
 OF_SLURM = ("partition", "constraint", "time", "gres", "share")
-MOST_NAMED = 5  # machines in a note
 SETTLED = ("each", "split", "threads")  # when a fleet is started
 
 
@@ -78,7 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", metavar="HOST:PORT", help="Ray: the cluster (default: the one of this machine)")
     for name, what in (("partition", "NAME"), ("constraint", "FEATURES"), ("gres", "GRES")):
         parser.add_argument(f"--{name}", metavar=what, help=f"SLURM: passed on as --{name}")
-    parser.add_argument("--time", type=int, metavar="MIN", help="SLURM: minutes for a job (default: 720)")
+    parser.add_argument(
+        "--time",
+        type=int,
+        metavar="MIN",
+        help="SLURM: minutes for a job (default: what the partition allows, up to 720)",
+    )
     parser.add_argument("--share", action="store_true", help="SLURM: do not ask for whole nodes (--exclusive)")
     parser.add_argument(
         "--patience",
@@ -210,18 +214,17 @@ def _named_apart(jobs: list[Job]) -> list[Job]:
 
 def _drive(fleet: Fleet, folder: Path, engine: Engine, arguments: argparse.Namespace) -> int:
     from profiler.execution.fleet.driver import Driver
-    from profiler.report.fleet import job_table, machine_table, summary
+    from profiler.report.fleet import differences, job_table, machine_table, summary
     from profiler.report.terminal import show
 
     machines = engine.machines(sorted({(job.recipe, job.sha256) for job in fleet.jobs if job.open}))
     _refuse_none(machines)
-    gone = _begun_elsewhere(fleet, {machine.name for machine in machines})
-    fleet.machines = {machine.name: machine for machine in [*machines, *gone]}
+    _meet(fleet, machines)
+    for line in differences(fleet.here, fleet.machines.values()):
+        print(f"note: {line}", file=sys.stderr)
     if arguments.each and not arguments.resume:
         fleet.jobs = _on_each_kind(fleet)
     fleet.write(folder)
-    for line in _differences(machines):
-        print(f"note: {line}", file=sys.stderr)
     environment = {name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ}
     progress = make_progress(arguments.quiet)
     driver = Driver(fleet, folder, arguments.logdir.resolve(), engine, environment, 60 * arguments.patience, progress)
@@ -254,11 +257,17 @@ def _write_gallery(fleet: Fleet, arguments: argparse.Namespace) -> None:
         print(f"Wrote {file}.", file=sys.stderr)
 
 
-def _begun_elsewhere(fleet: Fleet, there: set[str]) -> list[Machine]:
-    """Machines that are gone, or have another name now, on which a run was begun: it goes on where the machine is the
-    same."""
-    names = {job.machine for job in fleet.jobs if job.open and job.run} & fleet.machines.keys() - there
-    return [msgspec.structs.replace(fleet.machines[name], problem=GONE) for name in sorted(names)]
+def _meet(fleet: Fleet, machines: list[Machine]) -> None:
+    """The machines that are there now. Of those that a fleet before this one knew it keeps the descriptions of nodes
+    that could not be asked again, and of those that are gone, or have another name now, on which a run was begun: it
+    goes on where the machine is the same."""
+    before, there = fleet.machines, {machine.name: machine for machine in machines}
+    begun = {job.machine for job in fleet.jobs if job.open and job.run} & before.keys() - there.keys()
+    known = {name for name, machine in there.items() if not machine.described and name in before}
+    fleet.here = describe()
+    fleet.machines = there
+    fleet.machines |= {name: msgspec.structs.replace(before[name], problem=there[name].problem) for name in known}
+    fleet.machines |= {name: msgspec.structs.replace(before[name], problem=GONE) for name in sorted(begun)}
 
 
 def _refuse_none(machines: list[Machine]) -> None:
@@ -271,39 +280,12 @@ def _on_each_kind(fleet: Fleet) -> list[Job]:
     """A copy of each job for each kind of machine, told apart by the name of a machine of it."""
     kinds: dict[str, str] = {}
     for machine in fleet.machines.values():
-        if not machine.problem:
+        if not machine.problem and machine.described:
             kinds.setdefault(machine.kind, machine.name)
+    if not kinds:
+        raise UserError("--each kind: all nodes are used by others, so nobody knows of which kind they are. Try later.")
     return [
         Job(f"{job.id}@{name}", job.recipe, job.sha256, job.arguments, kind)
         for job in fleet.jobs
         for kind, name in kinds.items()
     ]
-
-
-def _differences(machines: list[Machine]) -> list[str]:
-    """What is not the same on the machines as here, said before anything runs; what several have, once."""
-    here = describe()
-    found: dict[str, list[str]] = {}
-    for machine in machines:
-        if machine.problem:
-            found.setdefault(f"left out: {machine.problem}", []).append(machine.name)
-            continue
-        names = sorted({*here.versions, *machine.versions})
-        differing = [
-            f"{name} {machine.versions.get(name, 'not there')} ({here.versions.get(name, 'not')} here)"
-            for name in names
-            if machine.versions.get(name) != here.versions.get(name)
-        ]
-        if machine.commit != here.commit:
-            differing.append(f"the profiler's commit {machine.commit[:9]} ({here.commit[:9]} here)")
-        if differing:
-            found.setdefault(f"other versions: {', '.join(differing)}", []).append(machine.name)
-        if machine.busy:
-            found.setdefault(f"busy: load {machine.load:.1f} of {machine.cores} cores", []).append(machine.name)
-    return [f"{_several(names)}: {what}" for what, names in found.items()]
-
-
-def _several(names: list[str]) -> str:
-    """'n1, n2, n3 and 97 more'."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more

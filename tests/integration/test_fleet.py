@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from profiler import compare, load_run
 from profiler.execution.fleet.job import FILE, Fleet, Job, read_fleet
 from profiler.results.store import read_results
 from tests.helpers import program, ray_cluster, slurm
 
 TIMEOUT = 240.0
+NODES = ("n1", "n2")
 # Many short rounds, so that after some calls each cell has a figure and some rounds are left.
 ROUNDS = "measure: {warmup: 1, min_calls: 1, max_calls: 1, budget: 1, rounds: 30, operations: false}\n"
 ROUNDS += "trace: {breakdown: false}\n"
@@ -55,6 +57,23 @@ class Running:
         _, stderr = self.driver.communicate(timeout=TIMEOUT)
         assert self.driver.returncode == 0, stderr
         return stderr, self.job
+
+    def is_like_a_local_run(self, run: Path) -> None:
+        """The same recipe as a person would run it here: equal machine, settings and cells, by `compare`."""
+        logs = self.folder / "local"
+        done = program.run(self.folder / "one.yaml", "--trust", "--quiet", "--logdir", logs)
+        assert done.returncode == 0, done.stderr
+        local = load_run(program.run_folder(logs)).results
+        fleet = load_run(run).results
+        assert fleet.run.status == local.run.status == "complete"
+        (found,) = compare(local, fleet).others
+        assert found.same_machine
+        assert found.judged
+        assert found.differences == []
+        assert found.only_in_baseline == found.only_in_other == []
+        assert [cell.status for cell in found.cells] == [("ok", "ok")] * 2
+        assert fleet.environment.threads == local.environment.threads
+        assert fleet.environment.settings == local.environment.settings
 
     @property
     def job(self) -> Job:
@@ -166,6 +185,17 @@ def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ray_cluster.RayClu
         yield found
 
 
+def test_ray_has_nodes_that_others_use_left_alone_and_says_so(tmp_path: Path, ray: ray_cluster.RayCluster) -> None:
+    recipe = program.module_recipe(tmp_path, "Nothing", "{}", "[0.1]", "[1]")
+    options = ("--on", "ray", "--address", ray.address, "--patience", "0.1", "--trust", "--no-doctor", "--quiet")
+    with ray.used():
+        done = program.run("fleet", recipe, *options, "--logdir", tmp_path / "logs", fresh=True)
+    assert done.returncode == 1, done.stderr
+    (job,) = fleet_in(tmp_path / "logs").jobs
+    assert job.reason.startswith("not placed within 0.1 min: others use ")
+    assert job.reason.endswith(": 0 CPU free of the 1 that a job takes")
+
+
 def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray: ray_cluster.RayCluster) -> None:
     found = Running(tmp_path, "--on", "ray", "--address", ray.address)
     run, before = found.stands_still()
@@ -176,6 +206,7 @@ def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray: ray_cluster.
     assert len(job.attempts) == 2
     assert job.attempts[1].machine != lost
     assert has_all(run, before)
+    found.is_like_a_local_run(run)
     undone = job.attempts[1].undone
     assert undone.get("OMP_NUM_THREADS", "").startswith("1 instead of"), "Ray's setting was taken back, and said"
     settings = json.loads((run / "results.json").read_text())["environment"]
@@ -197,6 +228,35 @@ def test_slurm_says_why_a_job_cannot_be_placed(tmp_path: Path, cluster: slurm.Sl
     assert done.returncode == 2
     assert "No machine can run these recipes:\n  n1: sbatch refuses a job: " in done.stderr
     assert "Traceback" not in done.stderr
+    options = ("--on", "slurm", "--time", "90", "--trust", "--logdir", tmp_path / "logs")
+    done = program.run("fleet", recipe, *options, env=environment)
+    assert done.returncode == 2
+    assert "--time 90: a job may take 60 minutes at most in this partition." in done.stderr
+
+
+def test_slurm_has_jobs_wait_for_their_turn_and_a_killed_driver_finds_them_in_the_queue(
+    tmp_path: Path, cluster: slurm.Slurm
+) -> None:
+    others = [cluster.ask("sbatch", "--parsable", "--exclusive", "-w", node, "--wrap", "sleep 600") for node in NODES]
+    wait_for(lambda: cluster.ask("sinfo", "-h", "-o", "%T").split() == ["allocated"], "others to use all nodes")
+    found = Running(tmp_path, "--on", "slurm", "--patience", "0.01", environment=cluster.environment)
+    wait_for(lambda: any(found.logs.glob(f"fleets/*/{FILE}")) and bool(found.job.handle), "a place in the queue")
+    wait_for(lambda: "SLURM's queue" in found.job.reason, "the reason why it waits")
+    handle = found.job.handle
+    assert found.job.reason.endswith(("Resources", "Priority", "None"))
+    found.driver.send_signal(signal.SIGKILL)
+    _, stderr = found.driver.communicate()
+    assert "note: n1, n2: used by others: versions are compared when a job begins there" in stderr
+    found.resume()
+    time.sleep(5.0)
+    assert (found.driver.poll(), found.job.handle) == (None, handle), "it waits, and is not there twice"
+    for other in others:
+        cluster.ask("scancel", other.strip())
+    run, _ = found.stands_still()
+    assert fleet_in(found.logs).machines[found.job.machine].kind, "it has described itself"
+    _, job = found.finish()
+    assert len(job.attempts) == 1
+    assert load_run(found.logs / job.run).folder == run
 
 
 def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(tmp_path: Path, cluster: slurm.Slurm) -> None:
@@ -219,3 +279,4 @@ def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(tmp_pa
     assert [attempt.machine for attempt in job.attempts[1:]] == [lost, "n2" if lost == "n1" else "n1"]
     assert list(found.logs.glob("one/*")) == [run]
     assert has_all(run, after)
+    found.is_like_a_local_run(run)

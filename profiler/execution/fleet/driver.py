@@ -18,7 +18,7 @@ from pathlib import Path
 
 from profiler.errors import StorageError, UserError
 from profiler.execution.fleet.engine import Engine, NotThere, Placed, State
-from profiler.execution.fleet.job import GONE, Attempt, Fleet, Job
+from profiler.execution.fleet.job import GONE, Attempt, Fleet, Job, Machine
 from profiler.execution.fleet.node import FIRST, Files, Seen, Spec, is_portion
 from profiler.results.runs import now, summarise
 from profiler.results.store import read_results, replacing
@@ -31,6 +31,7 @@ SEE_SECONDS = 15.0  # between two looks at which machines are there, while jobs 
 NOBODY = "no machine that it may run on is there"
 MOST_NAMED = 3  # machines in a reason
 CANNOT = "cannot be resumed"  # what a run says on a machine that has changed since it began
+DRIVER_ENDED = "the driver ended"
 INTERRUPTED = 130  # exit status of a program that was stopped in order
 Watch = Callable[["Driver"], None]
 
@@ -63,6 +64,7 @@ class Driver:
         self.environment = environment  # thread settings of whoever started the fleet
         self.patience, self.watch, self.sleep, self.clock = patience, watch, sleep, clock
         self.live: dict[str, Live] = {}
+        self.met: list[Machine] = []  # that described themselves when a job began there
         self.moved = clock()  # when something last happened
         self.seen_machines = clock()
 
@@ -96,7 +98,7 @@ class Driver:
         if before != self._standing():
             self.moved = self.clock()
             self.fleet.write(self.folder)
-        elif not any(live.state.state == "running" for live in self.live.values()):
+        elif not any(live.state.state == "running" or live.state.queued for live in self.live.values()):
             self._lose_patience()
 
     def _standing(self) -> list[tuple[object, ...]]:
@@ -109,7 +111,8 @@ class Driver:
             if placed is not None:
                 self.live[job.id] = Live(job, placed, bool(job.run))
             elif job.status == "running":
-                self._again(job, "the driver ended")
+                _over(job, DRIVER_ENDED)
+                self._again(job, DRIVER_ENDED)
 
     def _place(self) -> None:
         """Jobs in their order: none overtakes another that waits for the same machines."""
@@ -153,7 +156,7 @@ class Driver:
     def _spec(self, job: Job, resume: str) -> Spec:
         fleet = self.fleet
         threads = ["--threads", str(fleet.threads)] if fleet.threads else []
-        options = ["--quiet", "--device", fleet.device, *threads, *(["--trust"] if fleet.trust else [])]
+        options = ["--device", fleet.device, *threads, *(["--trust"] if fleet.trust else [])]
         return Spec(
             job.recipe,
             job.sha256,
@@ -177,18 +180,19 @@ class Driver:
         if self.fleet.device != "cpu":  # a job has a device to itself, and a machine several
             return list(names)
         machines = self.fleet.machines
-        counts = Counter(machine.boot for machine in machines.values())
+        counts = Counter(machine.boot for machine in machines.values() if machine.described)
         live = [machines.get(live.state.machine) for live in self.live.values()]
         taken = {machine.boot for machine in live if machine is not None}
         if None in live:  # placed, nobody knows yet where
             taken |= {boot for boot, count in counts.items() if count > 1}
-        return [name for name in names if counts[machines[name].boot] == 1 or machines[name].boot not in taken]
+        return [name for name in names if counts[machines[name].boot] < 2 or machines[name].boot not in taken]
 
     def _goes_on(self, job: Job) -> bool:
         """Whether the machine that has begun this run is there, under this name or another."""
         begun = self.fleet.machines.get(job.machine)
-        there = begun is not None and any(self.fleet.machines[name].boot == begun.boot for name in self._fit())
-        return there and (self.logdir / job.run / FIRST[1]).is_file()
+        if begun is None or not begun.described or not (self.logdir / job.run / FIRST[1]).is_file():
+            return False
+        return any(self.fleet.machines[name].boot == begun.boot for name in self._fit())
 
     def _earlier(self, run: str) -> Files:
         if not run:
@@ -200,7 +204,9 @@ class Driver:
 
     def _look(self, live: Live) -> None:
         job, state = live.job, live.placed.state()
-        live.state = state
+        live.state, job.progress = state, state.look.progress
+        if state.node is not None:
+            self._meet(state.node)
         if state.state == "waiting":
             job.status, job.reason = "waiting", state.reason
             return
@@ -261,6 +267,13 @@ class Driver:
         batches = sum(len(batch.latency_s) for data in found.datasets for batch in data.samples)
         return rounds + batches + sum(len(load.steps) for load in found.serving)
 
+    def _meet(self, node: Machine) -> None:
+        """A node that nobody could ask before, or one with a problem that it did not have."""
+        known = self.fleet.machines.get(node.name)
+        if known is None or not known.described or (node.problem and node.problem != known.problem):
+            self.fleet.machines[node.name] = node
+            self.met.append(node)
+
     def _learn(self, job: Job) -> None:
         """What a run tells of its machine."""
         machine = self.fleet.machines.get(job.machine)
@@ -274,9 +287,8 @@ class Driver:
 
     def _end(self, live: Live, how: str) -> None:
         job = live.job
-        if job.attempts and not job.attempts[-1].ended:
-            job.attempts[-1].ended, job.attempts[-1].end = now(), how
-        job.handle = ""
+        _over(job, how)
+        job.handle = job.progress = ""
         live.placed.forget()
         del self.live[job.id]
 
@@ -351,10 +363,17 @@ class Driver:
                 job.status, job.reason = "interrupted", ""
 
 
+def _over(job: Job, how: str) -> None:
+    """Its last attempt has ended."""
+    if job.attempts and not job.attempts[-1].ended:
+        job.attempts[-1].ended, job.attempts[-1].end = now(), how
+
+
 def take_up(fleet: Fleet) -> None:
-    """Jobs that were interrupted, or failed, wait again."""
+    """Jobs that were interrupted, or failed, wait again; no attempt counts that was made before."""
     for job in fleet.jobs:
+        job.tries = 0
         if job.status in ("interrupted", "failed"):
-            job.status, job.reason, job.tries = "waiting", "", 0
+            job.status, job.reason = "waiting", ""
     if not any(job.open for job in fleet.jobs):
         raise UserError(f"The fleet {fleet.id} is finished: no job is left to resume.")

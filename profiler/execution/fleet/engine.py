@@ -26,6 +26,8 @@ class State:
     reason: str = ""
     machine: str = ""
     look: Look = field(default_factory=Look)
+    queued: bool = False  # waits for its turn in a queue, however long that takes
+    node: Machine | None = None  # as the node describes itself, where that was not known before
 
 
 class NotThere(Exception):

@@ -41,6 +41,11 @@ class Machine(msgspec.Struct):
     def busy(self) -> bool:
         return bool(self.cores) and self.load > BUSY * self.cores
 
+    @property
+    def described(self) -> bool:
+        """A node that others use all of is described by the first job that begins there."""
+        return bool(self.boot)
+
 
 class EngineOptions(msgspec.Struct, frozen=True):
     """What the command line says about the engine."""
@@ -75,6 +80,7 @@ class Job(msgspec.Struct):
     reason: str = ""  # why it waits, or failed
     run: str = ""  # <recipe>/<run id>, in the log folder
     cells: int = 0  # finished so far
+    progress: str = ""  # of the run that goes on, as it says itself
     handle: str = ""  # by which the engine finds it again
     attempts: list[Attempt] = []
     tries: int = 0  # attempts since the fleet was started or taken up again, or one that was stopped got further
@@ -101,6 +107,7 @@ class Fleet(msgspec.Struct):
     trust: bool = False
     options: EngineOptions = msgspec.field(default_factory=EngineOptions)
     doctor: bool = True  # whether the noise floor is measured on machines that have none
+    here: Machine | None = None  # this machine, whose versions and commit the others are checked against
     jobs: list[Job] = []
     machines: dict[str, Machine] = {}
 

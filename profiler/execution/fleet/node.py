@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,8 @@ from profiler.units import bytes_text
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 OF_ENGINES = ("RAY_", "SLURM_", "SUBMITIT_")
 LOG = "node.log"  # what the program printed
+LAST = 4000  # bytes of it that are looked at
+PROGRESS = re.compile(r"\[([\w/:,. ]+)\]")  # how a line of a run's progress begins
 # In this order a copy lacks no finished cell: what leaves the journal while files are read stands in the results.
 FIRST = (JOURNAL, FILE)
 Seen = dict[str, tuple[int, int]]  # file -> when it was changed and its size
@@ -63,31 +66,37 @@ class Look(msgspec.Struct):
     log: str = ""  # its last lines, once it has ended
     stopped: str = ""  # why the engine had it stop
     undone: dict[str, str] = {}
+    progress: str = ""  # while it runs: '3/9, 0:41, about 2:10 left'
 
 
 class Program:
     """The ordinary program on this machine. `spool` is the log folder that it writes to."""
 
-    def __init__(self, spec: Spec, spool: Path, earlier: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, spec: Spec, spool: Path, earlier: Mapping[str, bytes], undone: Mapping[str, str] | None = None
+    ) -> None:
         self.spool, self.stopped = spool, ""
         check_recipe(spec)
         spool.mkdir(parents=True, exist_ok=True)
-        for name, content in (earlier or {}).items():
+        for name, content in earlier.items():
             (spool / name).parent.mkdir(parents=True, exist_ok=True)
             (spool / name).write_bytes(content)
-        environment, self.undone = clean_environment(os.environ, spec.environment)
-        self.undone |= free_cpus()
+        environment, taken_back = clean_environment(os.environ, spec.environment)
+        self.undone = {**taken_back, **(undone or {})}
         self.environment = environment | {"PYTHONPATH": search_path(environment.get("PYTHONPATH", ""))}
         command = [spec.recipe, *spec.arguments, "--logdir", str(spool)]
         command += ["--resume", Path(spec.resume).name] if spec.resume else []
-        self.commands = [command]
+        self.commands = [("starting", command)]
         if spec.doctor and read_floor() is None:
-            self.commands.insert(0, ["doctor", "--quiet", "--logdir", str(spool), *_threads(spec.arguments)])
+            doctor = ["doctor", "--quiet", "--logdir", str(spool), *_threads(spec.arguments)]
+            self.commands.insert(0, ("measuring the noise floor", doctor))
         self.process = self._next()
 
     def _next(self) -> subprocess.Popen[bytes]:
-        program = [sys.executable, "-P", "-m", "profiler", *self.commands.pop(0)]
-        with (self.spool / LOG).open("ab") as log:
+        doing, words = self.commands.pop(0)
+        program = [sys.executable, "-P", "-m", "profiler", *words]
+        with (self.spool / LOG).open("ab", buffering=0) as log:
+            log.write(f"[{doing}]\n".encode())
             return subprocess.Popen(
                 program,
                 env=self.environment,
@@ -101,7 +110,9 @@ class Program:
         ended = self.process.poll()
         if ended is not None and self.commands and not self.stopped:  # whatever doctor says, the recipe is run
             self.process, ended = self._next(), None
-        return Look(ended, last_lines(self.spool) if ended is not None else "", self.stopped, self.undone)
+        if ended is None:
+            return Look(undone=self.undone, progress=progress_in(self.spool))
+        return Look(ended, last_lines(self.spool), self.stopped, self.undone)
 
     def stop(self, why: str = "it was asked to stop") -> None:
         """Ask it to end in order: it writes what it has."""
@@ -146,7 +157,7 @@ def clean_environment(given: Mapping[str, str], wanted: Mapping[str, str]) -> tu
     """The environment without what the engine set, but with what the person set; and what was taken back."""
     kept = {name: value for name, value in given.items() if not name.startswith(OF_ENGINES)}
     undone = {
-        name: f"{kept[name]} instead of {wanted.get(name, 'no setting')}"
+        name: f"{kept[name]} instead of {wanted.get(name, 'no setting')}, taken back"
         for name in THREAD_SETTINGS
         if name in kept and kept[name] != wanted.get(name)
     }
@@ -156,18 +167,28 @@ def clean_environment(given: Mapping[str, str], wanted: Mapping[str, str]) -> tu
 
 
 def free_cpus() -> dict[str, str]:
-    """Let this process use all CPUs that the machine, or the job's cgroup, gives it."""
+    """Let this process use all CPUs that the machine gives it; what that changed, or could not change."""
     before = allowed_cpus()
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
     after = allowed_cpus()
-    return {"CPUs": f"held to {len(before)} of {len(after)}"} if len(after) > len(before) else {}
+    if len(after) > len(before):
+        return {"CPUs": f"held to {len(before)} of {len(after)}, taken back"}
+    all_there = os.cpu_count() or 1  # a cgroup cannot be left
+    return {"CPUs": f"{len(after)} of {all_there} are given to the job"} if len(after) < all_there else {}
 
 
-def last_lines(spool: Path, most: int = 4000) -> str:
-    with contextlib.suppress(OSError):
-        return (spool / LOG).read_bytes()[-most:].decode(errors="replace").strip()
+def last_lines(spool: Path) -> str:
+    with contextlib.suppress(OSError), (spool / LOG).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LAST))
+        return log.read().decode(errors="replace").strip()
     return ""
+
+
+def progress_in(spool: Path) -> str:
+    """How far a program is, by the last line of its own that says so."""
+    found = (PROGRESS.match(line) for line in reversed(last_lines(spool).splitlines()))
+    return next((line[1] for line in found if line), "")
 
 
 def changed(spool: Path, seen: Seen, results_only: bool) -> tuple[Files, Seen]:
@@ -202,15 +223,16 @@ def is_portion(files: Files) -> bool:
 def describe(recipes: Collection[tuple[str, str]] = ()) -> Machine:
     """This machine, and what keeps it from running these recipes (path, hash)."""
     environment = read_environment()
+    cores = os.cpu_count() or 0  # of the machine: an engine may hold this very process to one
     gpus = ", ".join(f"{gpu.name}" for gpu in environment.gpu)
     memory = bytes_text(environment.memory_bytes or 0)
-    kind = ", ".join(part for part in (cpu_name() or "unknown CPU", f"{environment.cores} cores", memory, gpus) if part)
+    kind = ", ".join(part for part in (cpu_name() or "unknown CPU", f"{cores} cores", memory, gpus) if part)
     commit = read_commit(shipped_folder())
     machine = Machine(
         name="",
         kind=kind,
         boot=read_text(PROC / "sys/kernel/random/boot_id") or environment.host or "",
-        cores=environment.cores or 0,
+        cores=cores,
         load=(environment.load or (0.0,))[0],
         versions=versions(),
         commit=f"{commit.commit or 'no checkout'}{'+' if commit.modified else ''}",

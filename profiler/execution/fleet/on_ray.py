@@ -16,13 +16,15 @@ from typing import Any
 from profiler.errors import UserError
 from profiler.execution.fleet.engine import NotThere, Placed, State, require
 from profiler.execution.fleet.job import EngineOptions, Machine
-from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe
+from profiler.execution.fleet.node import Files, Look, Program, Seen, Spec, changed, describe, free_cpus
 from profiler.temporary import TemporaryFolder
 
 ANSWER_SECONDS = 30.0  # for a node to describe itself: it imports the profiler
 CONNECT_SECONDS = 5.0
 LOOK_SECONDS = 10.0
 SILENT_SECONDS = 60.0  # Ray tells within some ten seconds that a node died
+MOST_NAMED = 3  # machines in a reason
+ROUNDING = 1e-3  # of shares of a CPU
 
 
 START = "Start one with `ray start --head`, or name one with --address HOST:PORT."
@@ -43,7 +45,7 @@ class OnNode:
     def __init__(self, spec: Spec, earlier: Files) -> None:
         self.folder = TemporaryFolder()  # a killed actor leaves it to the next one
         self.spool = self.folder.path
-        self.program = Program(spec, self.spool, earlier)
+        self.program = Program(spec, self.spool, earlier, free_cpus())
 
     def look(self) -> Look:
         return self.program.look()
@@ -116,27 +118,34 @@ class RayEngine:
         nodes = {name: node for name, node in self._nodes().items() if allowed is None or name in allowed}
         if not nodes:
             return f"none of the machines that it may run on is there: {', '.join(allowed or ['no node is alive'])}"
+        used = []  # by others: an actor there would wait, while other nodes may have room
         for machine, node in nodes.items():
-            resources = node["Resources"]
-            slots = int(resources.get("GPU", 0)) if self.gpu else 1
+            slots = int(node["Resources"].get("GPU", 0)) if self.gpu else 1
             mine = self.taken.setdefault(machine, [])
             mine[:] = [job for job in mine if not job.gone]
             if len(mine) < slots:
-                share = {"num_cpus": resources.get("CPU", 0) / slots, "num_gpus": 1 if self.gpu else 0}
-                actor = self.ray.remote(OnNode).options(**self._on(node, **share)).remote(spec, earlier)
+                share = {"CPU": node["Resources"].get("CPU", 0.0) / slots, **({"GPU": 1.0} if self.gpu else {})}
+                if why := self.lacks(machine, node["NodeID"], share):
+                    used.append(why)
+                    continue
+                resources = {"num_cpus": share["CPU"], "num_gpus": share.get("GPU", 0)}
+                actor = self.ray.remote(OnNode).options(**self._on(node, **resources)).remote(spec, earlier)
                 mine.append(RayJob(self, actor, machine, node["NodeID"], share))
                 return mine[-1]
-        return "all machines are taken by other jobs of this fleet"
+        return "; ".join(used[:MOST_NAMED]) or "all machines are taken by other jobs of this fleet"
 
     def attach(self, handle: str) -> Placed | None:
         return None  # actors end with the driver
 
-    def free(self, node_id: str) -> str:
-        """What Ray says is free on a node."""
+    def lacks(self, machine: str, node_id: str, share: dict[str, float]) -> str:
+        """Why Ray has no room for such a share of a node; nothing where it has, or does not tell."""
         with contextlib.suppress(Exception):  # not of its public interface
-            found = self.ray._private.state.available_resources_per_node().get(node_id, {})
-            return ", ".join(f"{found.get(name, 0):g} {name}" for name in ("CPU", "GPU") if name == "CPU" or self.gpu)
-        return "not known"
+            free = self.ray._private.state.available_resources_per_node()[node_id]
+            for name, wanted in share.items():
+                there = free.get(name, 0.0)
+                if there < wanted - ROUNDING:
+                    return f"others use {machine}: {there:g} {name} free of the {wanted:g} that a job takes"
+        return ""
 
     def close(self) -> None:
         for jobs in self.taken.values():
@@ -146,7 +155,7 @@ class RayEngine:
 
 
 class RayJob:
-    def __init__(self, engine: RayEngine, actor: Any, machine: str, node_id: str, share: dict[str, Any]) -> None:
+    def __init__(self, engine: RayEngine, actor: Any, machine: str, node_id: str, share: dict[str, float]) -> None:
         self.engine, self.actor, self.machine, self.node_id, self.share = engine, actor, machine, node_id, share
         self.handle, self.gone, self.silent_since = "", False, 0.0
         self.asked = actor.look.remote()
@@ -155,11 +164,8 @@ class RayJob:
         ray = self.engine.ray
         ready, _ = ray.wait([self.asked], timeout=0)
         if not ready:
-            wanted = f"{self.share['num_cpus']:g} CPU" + (", 1 GPU" if self.share["num_gpus"] else "")
-            free = self.engine.free(self.node_id)
-            return State(
-                "waiting", f"{self.machine} has {free} free of the {wanted} that Ray has to give", self.machine
-            )
+            why = self.engine.lacks(self.machine, self.node_id, self.share)
+            return State("waiting", why or f"Ray starts it on {self.machine}", self.machine)
         try:
             look = ray.get(self.asked)
         except ray.exceptions.ActorUnavailableError as error:  # it may come back, and must not be there twice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from profiler.errors import StorageError, UserError
 from profiler.execution.fleet import driver as driving
 from profiler.execution.fleet import node
 from profiler.execution.fleet.driver import MOST_ATTEMPTS, Driver, take_up
-from profiler.execution.fleet.job import Fleet, find_fleet, read_fleet
+from profiler.execution.fleet.engine import State
+from profiler.execution.fleet.job import Fleet, Machine, find_fleet, read_fleet
 from profiler.execution.fleet.node import Files, Seen, changed, clean_environment
-from profiler.report.fleet import job_table, summary, warnings
+from profiler.report.fleet import differences, job_table, summary, warnings
 from tests.helpers.fleets import MemoryEngine, MemoryJob, fleet_of, machine, results
 from tests.helpers.synthetic import Made, make
 
@@ -158,6 +160,55 @@ def test_a_program_that_fails_is_a_failed_job_with_its_message(tmp_path: Path) -
     assert summary(fleet) == "1 job on 1 machine: 1 failed; 0 cells."
 
 
+def test_a_place_in_a_queue_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path, patience=120.0)
+    driver.step()
+    engine.placed[0].now = State("waiting", "in SLURM's queue: Resources", queued=True)
+    for _ in range(1000):
+        driver.step()
+        driver.sleep(60.0)
+    assert (fleet.jobs[0].status, fleet.jobs[0].reason) == ("waiting", "in SLURM's queue: Resources")
+    engine.placed[0].now = State("waiting", "in SLURM's queue: ReqNodeNotAvail")
+    driver.run()
+    assert fleet.jobs[0].reason == "not placed within 2 min: in SLURM's queue: ReqNodeNotAvail"
+    assert engine.placed[0].forgotten == 1
+
+
+def test_a_node_that_others_use_describes_itself_when_a_job_begins_there(tmp_path: Path) -> None:
+    machines = [Machine("n1"), Machine("n2")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", machines=machines)
+    fleet.here = machine("", kind="a kind")
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    assert [(job.name, job.machine) for job in engine.placed] == [("a", "n1"), ("b", "n2")]
+    described = machine("n1")
+    described.commit, described.versions = "abc", {"torch": "2.1"}
+    engine.placed[0].now = State("running", machine="n1", node=described)
+    driver.step()
+    assert fleet.machines["n1"].kind == "a kind"
+    lines = differences(fleet.here, driver.met)
+    assert lines == ["n1: other versions: torch 2.1 (not here), the profiler's commit abc ( here)"]
+    driver.step()
+    assert len(driver.met) == 1, "it is said once"
+
+
+def test_a_node_that_turns_out_unfit_gets_no_other_job(tmp_path: Path) -> None:
+    machines = [Machine("n1"), machine("n2")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", "b", machines=machines)
+    driver = driver_of(fleet, engine, tmp_path)
+    driver.step()
+    unfit = Machine("n1", problem="cannot run the profiler: No module named 'profiler'")
+    engine.placed[0].now = State("lost", "No module named 'profiler'", "n1", node=unfit)
+    driver.step()
+    engine.placed[1].end()
+    driver.step()
+    driver.step()
+    assert [(job.name, job.machine) for job in engine.placed] == [("a", "n1"), ("b", "n2"), ("a", "n2")]
+    assert "n1: left out: cannot run the profiler" in "\n".join(warnings(fleet))
+
+
 def test_what_no_machine_takes_fails_with_the_reason_instead_of_waiting_for_ever(tmp_path: Path) -> None:
     engine, fleet = MemoryEngine(), fleet_of("a", machines=[machine("n1")])
     driver = driver_of(fleet, engine, tmp_path, patience=120.0)
@@ -238,6 +289,21 @@ def test_an_interruption_stops_jobs_in_order_and_the_fleet_can_be_taken_up(tmp_p
     assert all(job.status == "waiting" for job in later.jobs)
 
 
+def test_a_driver_may_be_killed_as_often_as_it_likes(tmp_path: Path) -> None:
+    machines = [machine("n1")]
+    engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
+    for number in range(2 * MOST_ATTEMPTS):
+        driver = driver_of(fleet, engine, tmp_path)
+        driver._attach()
+        driver.step()
+        driver.step()
+        assert fleet.jobs[0].status == "running", fleet.jobs[0].reason
+        assert len(engine.placed) == number + 1
+        engine.placed[-1].end()  # with its driver
+        take_up(fleet)
+    assert [attempt.end for attempt in fleet.jobs[0].attempts[:-1]] == ["the driver ended"] * (2 * MOST_ATTEMPTS - 1)
+
+
 def test_a_finished_fleet_is_not_taken_up(tmp_path: Path) -> None:
     fleet = fleet_of("a")
     fleet.jobs[0].status = "done"
@@ -276,7 +342,23 @@ def test_settings_of_an_engine_are_taken_back_and_said() -> None:
     given = {"OMP_NUM_THREADS": "1", "RAY_JOB_ID": "1", "PATH": "/bin"}
     environment, undone = clean_environment(given, {"MKL_NUM_THREADS": "2"})
     assert environment == {"PATH": "/bin", "MKL_NUM_THREADS": "2"}
-    assert undone == {"OMP_NUM_THREADS": "1 instead of no setting"}
+    assert undone == {"OMP_NUM_THREADS": "1 instead of no setting, taken back"}
+
+
+def test_what_a_job_may_not_use_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *given: None)
+    monkeypatch.setattr(node, "allowed_cpus", lambda: [0, 1])
+    assert node.free_cpus() == {"CPUs": "2 of 64 are given to the job"}
+
+
+def test_how_far_a_run_is_comes_from_what_it_prints(tmp_path: Path) -> None:
+    log = tmp_path / node.LOG
+    assert node.progress_in(tmp_path) == ""
+    log.write_text("[measuring the noise floor]\n")
+    assert node.progress_in(tmp_path) == "measuring the noise floor"
+    log.write_text("[starting]\n[3/9, 0:41, about 2:10 left] a 1 s x 4: RTF 0.1\nnote: [x](y)\n[\x1b[2Jodd] line\n")
+    assert node.progress_in(tmp_path) == "3/9, 0:41, about 2:10 left"
 
 
 def test_files_are_read_journal_first_and_only_when_they_changed(tmp_path: Path) -> None:
@@ -332,8 +414,8 @@ def test_a_busy_or_slow_machine_is_named() -> None:
         each.gflops = speed
     machines[0].load = 1.9
     found = "\n".join(warnings(fleet_of("a", machines=machines)))
-    assert "n0 was busy before the fleet began: load 1.9 of 2 cores." in found
-    assert "n2 is slow: its reference workload gave 60.0 GFLOP/s, machines of its kind 98.0." in found
+    assert "n0: busy before anything of ours ran: load 1.9 of 2 cores" in found
+    assert "n2: slow: its reference workload gave 60.0 GFLOP/s, machines of its kind 98.0" in found
     assert "n1" not in found
 
 

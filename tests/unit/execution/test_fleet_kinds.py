@@ -14,7 +14,7 @@ from profiler.cli import fleet as command
 from profiler.cli import main
 from profiler.execution.fleet import driver
 from profiler.execution.fleet.engine import Placed
-from profiler.execution.fleet.job import Attempt, find_fleet, read_fleet
+from profiler.execution.fleet.job import Attempt, Machine, find_fleet, read_fleet
 from profiler.execution.fleet.node import Files, Spec
 from tests.helpers.fleets import MemoryEngine, MemoryJob, fleet_of, machine
 from tests.helpers.program import ROOT
@@ -65,6 +65,32 @@ def test_every_recipe_runs_once_on_each_kind_and_the_runs_open_side_by_side(
         "AMD EPYC, 2 threads",
         "Intel Xeon, 2 threads",
     ]
+
+
+def test_a_node_whose_kind_nobody_knows_gets_no_job_of_each_kind(
+    tmp_path: Path, engine: MemoryEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.there["n4"] = Machine("n4")
+    words = ["fleet", "tera", "--each", "kind", "--logdir", str(tmp_path), "--quiet"]
+    assert main(words) == 0
+    assert [job.machine for job in engine.placed] == ["n1", "n3"]
+    assert "note: n4: used by others: versions are compared when a job begins there" in capsys.readouterr().err
+    engine.there = {"n4": Machine("n4")}
+    assert main(words) == 2
+    assert "all nodes are used by others" in capsys.readouterr().err
+
+
+def test_what_a_node_said_before_is_kept_where_it_cannot_be_asked_again(tmp_path: Path, engine: MemoryEngine) -> None:
+    fleet = fleet_of("tera", machines=[machine("n1", boot="boot-n1")], folder=ROOT / "recipes")
+    fleet.jobs[0].status, fleet.jobs[0].run = "interrupted", "tera/begun"
+    fleet.jobs[0].attempts = [Attempt("n1", "2026-01-01", "2026-01-01")]
+    save(make(Made(id="begun", recipe="recipes/tera.yaml")), tmp_path)
+    folder = tmp_path / "fleets" / fleet.id
+    folder.mkdir(parents=True)
+    fleet.write(folder)
+    engine.there = {"n1": Machine("n1")}
+    assert main(["fleet", "--resume", "latest", "--logdir", str(tmp_path), "--quiet"]) == 0
+    assert [(placed.machine, placed.spec.resume) for placed in engine.placed] == [("n1", "tera/begun")]
 
 
 def test_settings_that_a_fleet_was_started_with_cannot_change(
