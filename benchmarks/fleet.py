@@ -1,15 +1,17 @@
-"""A fleet on Ray and on SLURM against one on this machine: the same figures, what a job costs, what a dead node costs.
+"""Fleets against the program started by hand: the same figures, what an engine adds to a job, what a dead node costs.
 
     .venv/bin/python -m benchmarks.fleet [--turns N]
 
 A Ray cluster and a SLURM of two nodes each are started on this machine, as in the tests. Three questions:
 
-- The same recipe, turn by turn, local, on Ray, on SLURM: does `compare` call any cell faster or slower?
+- The same recipe, turn by turn, by hand and as a fleet here, on Ray, on SLURM, every second turn backwards: does
+  `compare` call any cell faster or slower than by hand, and how far from 1 can the ratio be? Its interval is over
+  turns: what this machine does for minutes, it does to all four. By hand against the next turn stands beside it.
 - Jobs of a recipe that takes no time, one after the other: seconds from the placing of a job to its results at home,
   less what the same program takes when it is started by hand, start of Python included.
 - A node is killed while its job runs: how many finished cells are lost?
 
-SLURM needs root, slurm-wlm and munge; without them its rows say so. About ten minutes.
+SLURM needs root, slurm-wlm and munge; without them its rows say so. About a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -17,36 +19,36 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import itertools
+import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from profiler import compare, load_run
+from profiler.comparison.judge import Shift
 from profiler.execution.fleet.driver import Driver
 from profiler.execution.fleet.engine import make_engine
 from profiler.execution.fleet.job import FILE, EngineOptions, Fleet, Job, read_fleet
 from profiler.execution.fleet.node import Spec, check_recipe
 from profiler.report.table import Table
-from profiler.results.runs import summarise
+from profiler.results.runs import list_runs, summarise
+from profiler.results.statistics import CONFIDENCE
 from profiler.results.types import Results
 from profiler.shipped import recipe_path, shipped_folder
 from tests.helpers import ray_cluster, slurm
 
 RECIPE = "wav2vec2"
-SETTINGS = (
-    "audio_mockup_secs=[1,2]",
-    "batch_sizes=[1,2]",
-    "measure.budget=5",
-    "trace.breakdown=False",
-    "export_logs=False",
-)
-TURNS = 3
+PLAIN = ("trace.breakdown=False", "export_logs=False", "measure.operations=False", "measure.rounds=6")
+SHORT = ("audio_mockup_secs=[1,2]", "batch_sizes=[1]", "measure.budget=2", *PLAIN)
+TO_LOSE = ("audio_mockup_secs=[1,2]", "batch_sizes=[1,2]", "measure.budget=5", *PLAIN)
+BY_HAND = "by hand"
+TURNS = 8
 NOTHING = "log-mel"  # takes no time worth mentioning
 LITTLE = ["profiling_dimensions.audio_mockup_secs=[1]", "profiling_dimensions.batch_sizes=[1]", "measure.rounds=1"]
 LITTLE += ["measure.warmup=1", "measure.budget=0.1", "trace.breakdown=False", "profiling_dimensions.export_logs=False"]
@@ -114,27 +116,46 @@ def fleet_in(logs: Path) -> Fleet:
 
 
 def figures(there: Engines, folder: Path, turns: int) -> Table:
-    runs: dict[str, list[Results]] = {name: [] for name in there.names}
+    runs: dict[str, list[Results]] = {name: [] for name in (BY_HAND, *there.names)}
     for turn in range(turns):
-        for name in there.names:
-            logs = folder / f"{name}-{turn}"
-            (job,) = finished(start(there, name, logs, RECIPE, *SETTINGS), logs).jobs
-            runs[name].append(load_run(logs / job.run).results)
-    rows = []
-    local = runs["local"]
-    pairs = {"local, the next turn": list(itertools.pairwise(local))}
-    pairs |= {name: list(zip(local, found, strict=True)) for name, found in runs.items() if name != "local"}
-    for name, each in pairs.items():
-        found = [cell for before, after in each for cell in compare(before, after).others[0].cells]
-        verdicts = Counter(cell.speed.verdict for cell in found)
-        ratios = [cell.latency_s[1] / cell.latency_s[0] for cell in found if cell.latency_s[0] and cell.latency_s[1]]
-        called = verdicts["faster"] + verdicts["slower"]
-        span = f"{min(ratios):.3f} to {max(ratios):.3f}" if ratios else "-"
-        words = [str(verdicts[word]) for word in ("faster", "slower", "same", "unclear")]
-        rows.append([name, str(len(found)), *words, span, "NO" if called else "yes"])
-    header = ["against local", "cells", "faster", "slower", "same", "unclear", "ratios", "none called"]
-    title = f"The same recipe on other engines, {turns} turns, as compare sees it"
+        for name in list(runs)[:: -1 if turn % 2 else 1]:
+            runs[name].append(one_run(there, name, folder / f"figures-{name}-{turn}"))
+    by_hand = runs[BY_HAND]
+    rows = [_row("by hand, the next turn", by_hand[:-1], by_hand[1:])]
+    rows += [_row(name, by_hand, found) for name, found in runs.items() if name != BY_HAND]
+    header = ["against by hand", "cells", "faster", "slower", "same", "unclear", "ratio [95 % CI]", "none called"]
+    title = f"The same recipe, {turns} turns, as compare sees it"
     return Table(title, header, rows, [] if there.slurm else [slurm.MISSING])
+
+
+def one_run(there: Engines, name: str, logs: Path) -> Results:
+    if name == BY_HAND:
+        (run,) = list_runs(run_by_hand(recipe_path(RECIPE), SHORT, logs))
+    else:
+        (job,) = finished(start(there, name, logs, RECIPE, *SHORT), logs).jobs
+        run = logs / job.run
+    return load_run(run).results
+
+
+def _row(name: str, before: list[Results], after: list[Results]) -> list[str]:
+    compared = [compare(*pair).others[0].cells for pair in zip(before, after, strict=True)]
+    found = [cell for cells in compared for cell in cells]
+    verdicts = Counter(cell.speed.verdict for cell in found)
+    called = verdicts["faster"] + verdicts["slower"]
+    words = [str(verdicts[word]) for word in ("faster", "slower", "same", "unclear")]
+    shift = Shift.of([_latencies(run) for run in before], [_latencies(run) for run in after], log_ratio)
+    low, high = shift.ci(CONFIDENCE)
+    ratio = f"{math.exp(shift.value):.3f} [{low:.3f}, {high:.3f}]"
+    return [name, str(len(found)), *words, ratio, "NO" if called else "yes"]
+
+
+def _latencies(run: Results) -> list[float]:
+    return [cell.latency_s.median for cell in run.cells if cell.latency_s]
+
+
+def log_ratio(before: Sequence[float], after: Sequence[float]) -> float:
+    """Of one turn: the mean over cells."""
+    return statistics.fmean(math.log(two / one) for one, two in zip(before, after, strict=True))
 
 
 # -- overhead
@@ -156,11 +177,15 @@ def by_hand(recipe: Path, logs: Path) -> float:
     """Seconds of the same program without a fleet."""
     begin = time.perf_counter()
     for _ in range(JOBS):
-        command = [sys.executable, str(shipped_folder() / "profile.py"), str(recipe), *LITTLE, "--quiet"]
-        subprocess.run(
-            [*command, "--logdir", str(logs)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        run_by_hand(recipe, LITTLE, logs)
     return (time.perf_counter() - begin) / JOBS
+
+
+def run_by_hand(recipe: Path, words: Sequence[str], logs: Path) -> Path:
+    """The program as a person starts it; the log folder."""
+    command = [sys.executable, str(shipped_folder() / "profile.py"), str(recipe), *words, "--quiet"]
+    subprocess.run([*command, "--logdir", str(logs)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return logs
 
 
 def job_seconds(there: Engines, name: str, recipe: Path, logs: Path) -> float:
@@ -194,7 +219,7 @@ def deaths(there: Engines, folder: Path) -> Table:
 
 def death(there: Engines, name: str, logs: Path) -> list[str]:
     """Kills the node once two cells are at home."""
-    process = start(there, name, logs, RECIPE, *SETTINGS)
+    process = start(there, name, logs, RECIPE, *TO_LOSE)
     deadline = time.monotonic() + MOST_WAIT
     before: dict[Path, int] = {}
     while sum(before.values()) < 2:
