@@ -38,7 +38,8 @@ def machine_table(fleet: Fleet) -> Table:
         floor = f"{100 * machine.floor:.1f} %" if machine.floor else "-"
         torch = machine.versions.get("torch", "-")
         load = f"{machine.load:.1f}" if machine.described else "-"
-        rows.append([machine.name, machine.kind or "-", load, speed, floor, torch, machine.commit[:8] or "-"])
+        commit = f"{machine.commit[:8]}{'+' * machine.commit.endswith('+')}" or "-"
+        rows.append([machine.name, machine.kind or "-", load, speed, floor, torch, commit])
     head = ["machine", "kind", "load", "GFLOP/s", "noise floor", "torch", "commit"]
     return Table("Machines", head, rows, [f"- {warning}" for warning in warnings(fleet)])
 

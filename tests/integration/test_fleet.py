@@ -273,7 +273,7 @@ def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(tmp_pa
     cluster.kill(lost)
     _, job = found.finish()
     ends = [attempt.end for attempt in job.attempts]
-    assert ends[0] == "the time limit of its SLURM job, or a preemption"
+    assert ends[0] == "the time limit of its SLURM job (--time), or a preemption"
     assert "SLURM ended it, or lost its node" in ends[1]
     assert ends[2] == "done"
     assert [attempt.machine for attempt in job.attempts[1:]] == [lost, "n2" if lost == "n1" else "n1"]

@@ -233,9 +233,6 @@ class Driver:
         self._learn(job)
         if look.ended == INTERRUPTED and look.stopped:
             self._end(live, look.stopped)
-            measured = self._measured(job)
-            job.tries = 0 if measured > job.measured else job.tries  # a recipe may need many time limits
-            job.measured = measured
             self._again(job, look.stopped)
         elif look.ended == 0:
             job.status, job.reason = "done", ""
@@ -293,10 +290,16 @@ class Driver:
         del self.live[job.id]
 
     def _again(self, job: Job, why: str) -> None:
-        """A job whose machine or driver went away waits for its next turn."""
+        """A job whose machine or driver went away waits for its next turn. An attempt after which its run goes on, and
+        is further than before, does not count: a recipe may need many time limits."""
         job.handle = ""
+        measured = self._measured(job) if job.run else 0
+        if measured > job.measured and self._goes_on(job):
+            job.tries = 0
+        job.measured = measured
         if job.tries >= MOST_ATTEMPTS:
-            job.status, job.reason = "failed", f"given up after {MOST_ATTEMPTS} attempts; the last one: {why}"
+            job.status = "failed"
+            job.reason = f"given up after {MOST_ATTEMPTS} attempts that got no further; the last one: {why}"
         else:
             job.status, job.reason = "waiting", f"to be taken up again: {why}"
 

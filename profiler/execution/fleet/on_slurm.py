@@ -37,7 +37,8 @@ LOOK_SECONDS = 10.0  # between two looks at the nodes
 BEGIN_SECONDS = 60.0  # for the job in which a node describes itself to begin; the queue may be long
 ANSWER_SECONDS = 300.0  # for its answer then: Python on a shared file system may be slow
 GONE_SECONDS = 15.0  # a result may reach a shared file system later than the end of its job is known
-TIME_LIMIT = "the time limit of its SLURM job, or a preemption"
+SIGNAL_SECONDS = 30  # before the time limit, or up to a minute more: SLURM looks once a minute
+TIME_LIMIT = "the time limit of its SLURM job (--time), or a preemption"
 MOST_MINUTES = 720  # of a job, where nothing else is said and the partition allows it
 DESCRIBE_MINUTES = 10
 MOST_QUEUED = 200  # jobs of a fleet in the queue at once
@@ -95,7 +96,9 @@ class SlurmEngine:
         options = self.options
         wanted = {"partition": options.partition, "constraint": options.constraint, "gres": options.gres, **more}
         given = {f"slurm_{name}": value for name, value in wanted.items() if value}
-        executor.update_parameters(timeout_min=minutes, nodes=1, tasks_per_node=1, **given)
+        executor.update_parameters(
+            timeout_min=minutes, nodes=1, tasks_per_node=1, slurm_signal_delay_s=SIGNAL_SECONDS, **given
+        )
         return executor
 
     def _submit(self, executor: Any, *call: Any) -> Any:

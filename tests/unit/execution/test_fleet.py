@@ -130,7 +130,8 @@ def test_the_end_of_a_time_limit_is_no_failure(tmp_path: Path) -> None:
     assert engine.placed[1].spec.resume == engine.placed[0].run
 
 
-def test_a_recipe_may_need_many_time_limits_but_each_has_to_bring_it_further(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["stopped", "lost"])
+def test_a_recipe_may_need_many_attempts_but_each_has_to_bring_it_further(tmp_path: Path, how: str) -> None:
     machines = [machine("n1")]
     engine, fleet = MemoryEngine(*machines), fleet_of("a", machines=machines)
     driver = driver_of(fleet, engine, tmp_path)
@@ -143,10 +144,14 @@ def test_a_recipe_may_need_many_time_limits_but_each_has_to_bring_it_further(tmp
         )
         job.run = "a/run"
         job.files["a/run/results.json"] = made.model_dump_json(by_alias=True).encode()
-        job.end(130, stopped="the time limit of its job")
+        driver.step()
+        if how == "stopped":
+            job.end(130, stopped="its time is over")
+        else:
+            job.now = State("lost", "its time is over", "n1")
         driver.step()
     assert len(engine.placed) == 2 * MOST_ATTEMPTS + 1
-    assert fleet.jobs[0].reason == "given up after 3 attempts; the last one: the time limit of its job"
+    assert fleet.jobs[0].reason == "given up after 3 attempts that got no further; the last one: its time is over"
 
 
 def test_a_program_that_fails_is_a_failed_job_with_its_message(tmp_path: Path) -> None:
