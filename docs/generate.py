@@ -27,7 +27,8 @@ HEAD = """# Recipe reference
 
 Made from `profiler/recipe/schema.py` by `docs/generate.py`; edit there. A recipe is YAML (HyperPyYAML: `!ref` works
 everywhere), and every key can be set for one run on the command line, as `section.key=value`, or as `key=value` where
-one section alone has it. Keys without a default must be given. Paths are relative to the recipe.
+one section alone has it (`budget=5` is `measure.budget` in a recipe that does not serve). Keys without a default must
+be given. Paths are relative to the recipe.
 
 ```sh
 python profile.py cp wav2vec2 my-model.yaml

@@ -159,7 +159,6 @@ def _new_fleet(arguments: argparse.Namespace) -> Fleet:
     """Jobs of recipes that were checked as a whole: nothing is sent anywhere with a mistake in it."""
     from profiler.cli.options import overrides
     from profiler.execution.fleet.gallery import quick_settings
-    from profiler.recipe.check import full_names
     from profiler.recipe.load import load_recipe
 
     given = [word for word in arguments.recipes if _is_override(word)]
@@ -171,7 +170,7 @@ def _new_fleet(arguments: argparse.Namespace) -> Fleet:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         parts = [(loaded.name, list[str]())]
         if arguments.gallery:
-            words = quick_settings(loaded, full_names(values, loaded.recipe.model_fields_set))
+            words = quick_settings(loaded, loaded.overrides)
             load_recipe(path, values | overrides(words), arguments.trust)
             parts = [(loaded.name, words)]
         elif arguments.split:

@@ -8,7 +8,7 @@ also where its schema refuses it, so that one look shows everything there is to 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -38,16 +38,20 @@ def check_values(values: dict[str, object]) -> tuple[Recipe | None, list[Wrong]]
         return None, [(detail["loc"], _sentence(detail)) for detail in error.errors()[:MOST_SHOWN]]
 
 
-def full_names(overrides: Mapping[str, Any], present: Collection[str]) -> dict[str, Any]:
+def full_names(overrides: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
     """{'batch_sizes': [1]} -> {'profiling_dimensions.batch_sizes': [1]}, where no other section has such a key.
 
-    `present`: keys at the top of the recipe. Those of a section that it lacks, and that has no defaults, do not count.
+    `recipe`: its keys at the top. Sections that it lacks do not count where they have no defaults; where several have
+    such a key, neither do those of another mode: `budget` is measure.budget in a recipe that does not serve.
     """
+    mode = overrides.get("mode", recipe.get("mode", Recipe.model_fields["mode"].default))
+    idle = {name for name in OF_A_MODE if isinstance(mode, str) and name not in (mode, *recipe)}
     found: dict[str, Any] = {}
     for given, value in overrides.items():
         name = given
-        if "." not in given and given not in present and given not in Recipe.model_fields:
-            places = [key for key in _places(given) if key.split(".")[0] in present or key.split(".")[0] in DEFAULTED]
+        if "." not in given and given not in recipe and given not in Recipe.model_fields:
+            places = [key for key in _places(given) if key.split(".")[0] in recipe or key.split(".")[0] in DEFAULTED]
+            places = [key for key in places if key.split(".")[0] not in idle] or places
             if len(places) > 1:
                 raise UserError(f"`{given}` is a key of several sections: write {' or '.join(places)}.")
             name = places[0] if places else given
@@ -57,6 +61,7 @@ def full_names(overrides: Mapping[str, Any], present: Collection[str]) -> dict[s
     return found
 
 
+OF_A_MODE = ("training", "serving")  # sections that apply in the mode of their name alone
 DEFAULTED = [name for name, field in Recipe.model_fields.items() if field.default is not None]
 
 

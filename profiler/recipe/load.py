@@ -49,6 +49,7 @@ class LoadedRecipe:
     paths: dict[str, Path] = field(default_factory=dict)
     title: str = ""
     trust: bool = False  # the user's word that code may be run which is not on the allow list
+    overrides: dict[str, Any] = field(default_factory=dict)  # what the command line changed, by full names
 
     @property
     def name(self) -> str:
@@ -98,7 +99,7 @@ def load_recipe(
             by_variant[variant.name] = changed
     if mistakes or recipe is None:
         raise RecipeError(str(path), mistakes)
-    return LoadedRecipe(path, document.text, recipe, by_variant, trust=trust)
+    return LoadedRecipe(path, document.text, recipe, by_variant, trust=trust, overrides=source.overrides)
 
 
 def _read(path: Path, trust: bool) -> Document:

@@ -113,6 +113,21 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     assert recipe.profiling_dimensions.batch_sizes == [16]
 
 
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_short_name_is_no_key_of_another_modes_section(tmp_path: Path, mode: str) -> None:
+    loaded = load(tmp_path, text(), {"mode": mode, "budget": 5, "wait": 2})
+    assert (loaded.recipe.measure.budget, loaded.recipe.trace.schedule.wait) == (5, 2)
+    assert loaded.overrides == {"mode": mode, "measure.budget": 5, "trace.schedule.wait": 2}
+
+
+@pytest.mark.parametrize("more", ["mode: serving", "mode: !ref <how>\nhow: inference", "serving: {seconds: 20}"])
+def test_a_short_name_that_may_mean_the_load_is_asked_about(tmp_path: Path, more: str) -> None:
+    with pytest.raises(UserError, match=r"several sections: write serving\.budget or measure\.budget"):
+        load(tmp_path, text(more=more), {"budget": 5})
+    with pytest.raises(UserError, match=r"several sections: write serving\.batch\.wait or trace\.schedule\.wait"):
+        load(tmp_path, text(), {"mode": "serving", "wait": 1})
+
+
 def test_a_variant_changes_the_recipe_for_itself_only(tmp_path: Path) -> None:
     variants = "variants:\n  - {name: plain}\n  - {name: eager, threads: 1, set: {measure.warmup: 9}}\n"
     loaded = load(tmp_path, text(more=variants))
