@@ -24,7 +24,7 @@ from profiler.models.formats import (
     local_folder,
     looks_like_a_path,
 )
-from profiler.models.own.ctranslate2_folder import is_ctranslate2_folder
+from profiler.models.own.ctranslate2_folder import is_ctranslate2_folder, what_is_missing
 from profiler.models.own.onnx_folder import files_of, is_onnx_folder
 from profiler.models.s3prl.adapter import DESCRIPTION_FILE as S3PRL_FILE
 from profiler.models.speechbrain.adapter import DESCRIPTION_FILE as SPEECHBRAIN_FILE
@@ -124,6 +124,8 @@ def _in_folder(source: str, folder: Path) -> Identified:
         return _speechbrain(source, folder / SPEECHBRAIN_FILE)
     if is_ctranslate2_folder(folder):
         return Identified(source, "CTranslate2", "it is a folder of CTranslate2: model.bin with vocabulary.json")
+    if missing := what_is_missing(folder):
+        raise ModelError(f"{source} {missing}")
     if is_onnx_folder(folder) and not FORMAT.has_weights(folder):
         named = ", ".join(file.name for file in files_of(folder))
         return Identified(source, "ONNX", f"it is a folder of transformers whose network is {named}")

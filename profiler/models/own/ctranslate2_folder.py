@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ENGINE = "ctranslate2"
 WEIGHTS, CONFIG, VOCABULARY = "model.bin", "config.json", "vocabulary.json"
+OLDER = "vocabulary.txt"
+KIND = b"WhisperSpec"  # at the head of the weights, after the version of the format
 START, END, NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
 TASKS = ("transcribe", "translate")
 TOKENS = 448  # that Whisper's decoder has positions for, prompt included
@@ -38,6 +40,21 @@ SPECIAL = re.compile(r"^<\|.*\|>$")
 
 def is_ctranslate2_folder(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (WEIGHTS, CONFIG, VOCABULARY))
+
+
+def what_is_missing(folder: Path) -> str:
+    """Of a folder with the weights of a Whisper, as a sentence goes on; empty for any other folder."""
+    missing = [name for name in (CONFIG, VOCABULARY) if not (folder / name).is_file()]
+    if not missing or not (folder / WEIGHTS).is_file():
+        return ""
+    with (folder / WEIGHTS).open("rb") as file:
+        if KIND not in file.read(64):
+            return ""
+    older = f" ({OLDER} of older converters is not read)" if (folder / OLDER).is_file() else ""
+    return (
+        f"is a Whisper of CTranslate2 without {' and '.join(missing)}{older}: copy what is missing from where "
+        f"{WEIGHTS} comes from, or convert the model again with ct2-transformers-converter"
+    )
 
 
 class _About(msgspec.Struct):

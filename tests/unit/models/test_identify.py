@@ -68,6 +68,18 @@ def test_folders_that_were_exported_for_an_engine_are_told_by_their_files(tmp_pa
     assert could_be_model(str(converted))
 
 
+def test_a_folder_of_ctranslate2_that_lacks_files_is_told_which(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"\6\0\0\0\x0c\0WhisperSpec\0")  # as CTranslate2 begins it
+    with pytest.raises(ModelError, match=r"without config\.json and vocabulary\.json: copy what is missing"):
+        identify(str(tmp_path), Path())
+    (tmp_path / "config.json").write_text('{"suppress_ids": []}')
+    (tmp_path / "vocabulary.txt").write_text("")
+    with pytest.raises(ModelError, match=r"without vocabulary\.json \(vocabulary\.txt of older.*ct2-transformers-conv"):
+        identify(str(tmp_path), Path())
+    (tmp_path / "vocabulary.json").write_text("[]")
+    assert identify(str(tmp_path), Path()).type == "CTranslate2"
+
+
 def test_a_class_is_told_by_its_name_and_not_imported(tmp_path: Path) -> None:
     (tmp_path / "booby_trap.py").write_text("raise SystemExit(7)\n")
     assert identify("booby_trap.Encoder", tmp_path).type == "Module"
