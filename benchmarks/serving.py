@@ -109,7 +109,7 @@ def one_after_another(requests: list[Request]) -> list[float]:
 
 
 def at_random(requests: list[Request]) -> list[float]:
-    """What each waits for those before it, and its own time."""
+    """Waiting and service time of each."""
     free, found = 0.0, []
     for request in requests:
         free = max(free, request.due) + spread(request.item)

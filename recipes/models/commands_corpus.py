@@ -1,4 +1,4 @@
-"""The training speech of the command recognisers: made once by espeak-ng, kept in one file, put in new noise each time.
+"""The training speech of the command models: made once by espeak-ng, kept in one file, put in new noise each time.
 
 The clean speech is kept, the noise is drawn anew for every batch: the models never see the same audio twice.
 """

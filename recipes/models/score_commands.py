@@ -1,4 +1,4 @@
-"""Print the model card's table: word errors of the command recognisers on their test speech, by CTC weight and noise.
+"""Print the model card's table: word errors of the command models on their test speech, by CTC weight and noise.
 
     python recipes/models/score_commands.py
 
@@ -40,7 +40,7 @@ def percent(references: list[str], texts: list[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Score the command recognisers on their test speech.")
+    parser = argparse.ArgumentParser(description="Score the two ASR models for commands on their test speech.")
     parser.add_argument("models", nargs="*", default=MODELS, help="which to score (default: both)")
     parser.add_argument("--by", choices=("snr_db", "voice", "speed"), default="snr_db", help="what to split by")
     parser.add_argument("--errors", action="store_true", help="also print each utterance that has an error")
@@ -70,7 +70,7 @@ def main() -> None:
             )
             for row, text in zip(rows, texts, strict=True):
                 if arguments.errors and row["text"] != text:
-                    print(f"  {row['id']} {row['voice']} {row['snr_db']} dB: {row['text']!r} heard as {text!r}")
+                    print(f"  {row['id']} {row['voice']} {row['snr_db']} dB: {row['text']!r} transcribed as {text!r}")
 
 
 if __name__ == "__main__":

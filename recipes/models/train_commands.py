@@ -1,4 +1,4 @@
-"""Train a command recogniser from nothing: synthesised speech, CTC and attention together, on a CPU.
+"""Train an ASR model for commands from nothing: synthesised speech, CTC and attention together, on a CPU.
 
     python recipes/models/train_commands.py lstm-commands
     python recipes/models/train_commands.py conformer-commands
@@ -81,7 +81,7 @@ def train_tokenizer() -> bytes:
 
 
 class Training:
-    """A recogniser as its folder describes it, with what training needs beside it."""
+    """An ASR model as its folder describes it, with what training needs beside it."""
 
     def __init__(self, folder: Path, tokenizer: bytes) -> None:
         from speechbrain.augment.freq_domain import SpectrogramDrop
@@ -227,7 +227,7 @@ def train_epoch(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train a command recogniser on synthesised speech.")
+    parser = argparse.ArgumentParser(description="Train an ASR model for commands on synthesised speech.")
     parser.add_argument("model", choices=list(STAGES))
     parser.add_argument(
         "--work",

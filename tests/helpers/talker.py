@@ -1,4 +1,4 @@
-"""A recogniser of known mistakes with a set of speech and transcripts, for tests of error rates."""
+"""An ASR model of known mistakes with a set of speech and transcripts, for tests of error rates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PER_WORD = 0.2  # seconds
 
 
 def recipe(folder: Path, dataset: str, more: str = "", overrides: str = "{}") -> Path:
-    """A recipe for tests/helpers/modules.py's Talker with a checkpoint, so that its weights count as learned."""
+    """A recipe for tests/helpers/modules.py's Talker with a checkpoint, so that its weights count as trained."""
     shutil.copy(program.MODULES, folder / "modules.py")
     torch.save({"learned": torch.ones(1)}, folder / "talker.pt")
     file = folder / "talker.yaml"

@@ -142,7 +142,7 @@ def recipe_text(
 
 
 def save_ctc(folder: Path, **sizes: Any) -> dict[str, Any]:
-    """A wav2vec 2.0 recogniser with its vocabulary: config, safetensors, tokenizer, feature extractor."""
+    """A wav2vec 2.0 ASR model with its vocabulary: config, safetensors, tokenizer, feature extractor."""
     transformers = _transformers()
     config = transformers.Wav2Vec2Config(**(WAV2VEC2 | sizes), vocab_size=32, pad_token_id=0)
     model = _seeded(lambda: transformers.Wav2Vec2ForCTC(config))

@@ -1,4 +1,4 @@
-"""The command recognisers and their test speech: learned weights that SpeechBrain's own code and the profiler load."""
+"""The ASR models for commands and their test speech: SpeechBrain itself and the profiler load the trained weights."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_speechbrain_loads_the_folder_and_knows_clean_words(name: str) -> None:
     from speechbrain.inference.ASR import EncoderDecoderASR
     from speechbrain.utils.fetching import LocalStrategy
 
-    recogniser = EncoderDecoderASR.from_hparams(
+    model = EncoderDecoderASR.from_hparams(
         source=str(MODELS / name), savedir=None, local_strategy=LocalStrategy.NO_LINK
     )
     chosen = clean_rows()
     made = batch(chosen)
     lengths = torch.from_numpy(made.lengths / made.waveforms.shape[1]).float()
-    texts, _ = recogniser.transcribe_batch(torch.from_numpy(made.waveforms), lengths)
+    texts, _ = model.transcribe_batch(torch.from_numpy(made.waveforms), lengths)
     assert right(chosen, texts) >= WORDS_RIGHT
 
 

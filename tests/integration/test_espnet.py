@@ -1,4 +1,4 @@
-"""ESPnet's recognisers: described or saved in its own format, built of its own parts, searched by its own search."""
+"""ESPnet's ASR models: described or saved in its own format, built of its own parts, searched by its own search."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_every_variant_is_the_whole_model_and_differs_in_the_weight_of_ctc(name:
 
 @pytest.mark.parametrize("name", SHRUNK)
 @pytest.mark.parametrize(("weight", "used"), [(0.0, {"decoder"}), (0.3, {"decoder", "ctc"}), (1.0, {"ctc"})])
-def test_unlearned_search_takes_the_steps_of_speech_and_asks_the_scorers_that_have_weight(
+def test_untrained_search_takes_the_steps_of_speech_and_asks_the_scorers_that_have_weight(
     name: str, weight: float, used: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rate in (5.3, 15):

@@ -1,4 +1,4 @@
-"""Operations of full-size models against published figures, and of whole recognisers with their searches."""
+"""Operations of full-size models against published figures, and of whole ASR models with their searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unlearned decoders are made to take as many steps as speech needs; learned ones are left alone."""
+"""Untrained decoders are made to take as many steps as speech needs; trained ones are left alone."""
 
 from __future__ import annotations
 

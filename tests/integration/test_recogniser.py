@@ -1,4 +1,4 @@
-"""The embedded recogniser through the real program: a model with real weights is loaded, heard, quantised, compared."""
+"""The embedded ASR model through the real program: a model with real weights is loaded, scored, quantised, compared."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def no_host(monkeypatch: pytest.MonkeyPatch, torch_home: Path) -> None:
 
 
 def save(bundle: Any, monkeypatch: pytest.MonkeyPatch, extra_rows: int) -> dict[str, Any]:
-    """Make a bundle tiny and put its weights where a download would have left them; those of a recogniser have three
+    """Make a bundle tiny and put its weights where a download would have left them; those of an ASR model have three
     rows that torchaudio takes out, as the published files do."""
     import torch
     from torchaudio.pipelines._wav2vec2 import utils
@@ -357,7 +357,7 @@ def test_a_transducer_of_which_one_file_is_missing_is_not_half_pretrained(saved_
 @pytest.mark.parametrize("kind", ["RNNTBundle", "RNNTStreaming"])
 @pytest.mark.parametrize("rate", [1, 5.3, 40])
 @pytest.mark.parametrize("seed", range(3))
-def test_unlearned_weights_emit_the_tokens_of_speech(kind: str, rate: float, seed: int) -> None:
+def test_untrained_weights_emit_the_tokens_of_speech(kind: str, rate: float, seed: int) -> None:
     model = random(TRANSDUCER, type=kind, overrides=EMFORMER, tokens_per_second=rate, seed=seed)
     for seconds in (0.1, 0.5, 1, 2.7):
         (text,) = run(model, batch(seconds))

@@ -287,7 +287,7 @@ def _sorted(times: Floats, held: Floats) -> tuple[Floats, Floats]:
 
 
 def _nested(found: _Collected, start: Floats, memory: dict[str, tuple[Floats, Floats]]) -> Columns:
-    """Depth and own time of each span, then everything in the order of rows."""
+    """Depth and self time of each span, then everything in the order of rows."""
     duration = np.frombuffer(found.duration, np.float64) if len(start) else np.empty(0)
     track = _ordered_tracks(found)
     order = np.lexsort((-duration, start, track))

@@ -1,4 +1,4 @@
-"""results.csv: a row a cell, flat, with units in the names of its columns."""
+"""results.csv: one row per cell, flat, with units in the names of its columns."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_a_kernel_without_a_known_device_is_still_none_of_the_cpus(tmp_path: Pat
 
 
 def test_streams_that_overlap_are_busy_once_and_devices_stand_apart(tmp_path: Path) -> None:
-    """A second stream runs 7 us behind the first: together they are busy from 50 to 132 and from 150 to 232."""
+    """A second stream runs 7 µs behind the first: together they are busy from 50 to 132 and from 150 to 232."""
     behind = [
         dict(event, tid=8, ts=event["ts"] + 7, args=event["args"] | {"stream": 8})
         for event in STEPS

@@ -35,7 +35,7 @@ class Search(nn.Module):
         return scores.argmax(2), scores
 
 
-def recogniser(weight: float) -> Model:
+def asr_model(weight: float) -> Model:
     module = Recogniser()
     nn.init.constant_(module.encoder.weight, weight)
     nn.init.eye_(module.search.step.weight)
@@ -47,10 +47,10 @@ def recogniser(weight: float) -> Model:
     return Model(module, lambda batch: batch, run, "text", 16000, dict(module.named_children()))
 
 
-def test_of_a_recogniser_the_encoder_is_compared_and_the_texts(tmp_path: Path) -> None:
+def test_of_an_asr_model_the_encoder_is_compared_and_the_texts(tmp_path: Path) -> None:
     value = torch.ones(2, 5, 4)
     for name, weight in (("before", 1.0), ("after", 1.5)):
-        save_outputs(recogniser(weight), value, tmp_path / name)
+        save_outputs(asr_model(weight), value, tmp_path / name)
     found = difference(load_outputs(tmp_path / "before"), load_outputs(tmp_path / "after"))
     assert found.compared == "encoder output"
     assert (found.max, found.mean, found.relative) == (2.0, 2.0, 0.5)  # 4 x 1.5 against 4 x 1
