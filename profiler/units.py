@@ -118,11 +118,15 @@ def significant(value: float, digits: int) -> str:
     return f"{rounded:.{max(0, decimals)}f}"
 
 
+FEWEST_DIGITS = 2  # however wide the interval is: of one digit, 0.0146 and 0.0097 would look alike
+
+
 def rounded_to_interval(value: float, low: float, high: float, most: int = 3) -> str:
-    """The digits that an interval supports: the last one shown is of the size of the interval's half width."""
+    """The digits that an interval supports, two at least: the last one shown is of the size of the interval's half
+    width."""
     half = max(high - value, value - low)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     magnitude = math.floor(math.log10(abs(value)))
     supported = most if half <= 0 else magnitude - math.floor(math.log10(half)) + 1
-    return significant(value, max(1, min(most, supported)))
+    return significant(value, min(most, max(FEWEST_DIGITS, supported)))

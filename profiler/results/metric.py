@@ -57,7 +57,7 @@ class Metric:
         return self.title + hint + (f", in {self.shown.name}" if self.shown.name else "")
 
     def number(self, value: float | str | None, half_width: float | None = None, absent: str = "n/a") -> str:
-        """For a column whose head has the unit; the digits are those that the 95 % CI supports, at most three."""
+        """For a column whose head has the unit; the digits are those that the 95 % CI supports, two or three."""
         return absent if value is None else value if isinstance(value, str) else self.shown.number(value, half_width)
 
     def text(self, value: float | str | None, half_width: float | None = None, absent: str = "n/a") -> str:

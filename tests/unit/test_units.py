@@ -110,7 +110,9 @@ def test_significant_digits(value: float, digits: int, text: str) -> None:
         (0.12345, 0.12245, 0.12445, "0.123"),
         (0.12345, 0.11, 0.135, "0.12"),  # +/- 0.01: the third digit means nothing
         (0.12345, 0.05, 0.2, "0.12"),
-        (0.12345, 0.0, 1.0, "0.1"),
+        (0.12345, 0.0, 1.0, "0.12"),  # never fewer than two
+        (0.00412, 0.0024, 0.0058, "0.0041"),
+        (8.96, 1.0, 40.0, "9.0"),
         (1234.5, 1200, 1300, "1230"),
         (1234.5, 700, 1900, "1200"),
         (0.107, 0.107, 0.107, "0.107"),
@@ -129,6 +131,8 @@ def test_only_digits_that_the_interval_supports_are_shown(value: float, low: flo
         ("s", 1.2345, None, "1,230 ms"),
         ("s", 0.9996, None, "1,000 ms"),
         ("s", 1.2345, 0.18, "1,200 ms"),  # +/- 18 %: the third digit means nothing
+        ("s", 0.0294, 1.43, "29 ms"),
+        ("share", 0.2345, 0.9, "23 %"),
         ("bytes", 798_123_000, None, "798 MB"),
         ("bytes", 1_798_123_000, None, "1,800 MB"),
         ("bytes", 95_328, None, "0.0953 MB"),
