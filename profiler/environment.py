@@ -34,7 +34,7 @@ FIXED = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "KINETO_LOG_LEVEL": "5",
+    "KINETO_LOG_LEVEL": "6",  # nothing; 5 leaves a line at each start and stop of torch's profiler, as of torch 2.13
     "PYTHONUNBUFFERED": "1",
 }
 # Set by the user these change figures; they are passed on as they are and recorded.

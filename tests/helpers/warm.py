@@ -86,7 +86,7 @@ class Warm:
         ours, theirs = socket.socketpair()
         command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno()), kind]
         # As the profiler starts its workers: they are to iterate over sets in the same order in every run.
-        environment = os.environ | {"PYTHONHASHSEED": "0", "KINETO_LOG_LEVEL": "5"}
+        environment = os.environ | {"PYTHONHASHSEED": "0", "KINETO_LOG_LEVEL": "6"}
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
         theirs.close()
         self.socket = ours

@@ -55,6 +55,15 @@ def test_the_documented_keys_are_there() -> None:
     json.dumps(read.model_dump(mode="json"), allow_nan=False)  # it goes into results.json as it is
 
 
+@pytest.mark.slow
+def test_torchs_profiler_leaves_the_log_of_a_worker_to_the_worker() -> None:
+    """It is looked into where something failed: what the model wrote is to be found there."""
+    code = "import torch\nwith torch.profiler.profile():\n    torch.ones(1)"
+    given = environment.worker_environment(threads=1)
+    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
+
+
 def test_reading_it_imports_no_torch() -> None:
     code = "import sys; from profiler.environment import read_environment as r; r(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
