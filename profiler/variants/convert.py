@@ -1,7 +1,7 @@
 """Loaded model + variant -> the model converted in place, with proof of what changed.
 
     float32 --precision--> --memory format--> --attention--> --quantize--> --compile--> --graph--> what the cells run
-    float32 --runtime: another engine than torch, see exported.py--> what the cells run
+    float32 --runtime: another engine than torch, see parts.py and exported.py--> what the cells run
 
 Runs in the worker before the first cell, on one thread. What computes runs in forks of it: see processes.py.
 """
@@ -20,8 +20,9 @@ from profiler.measure.passes.memory import hand_back_freed_memory
 from profiler.processes import run_all, trial
 from profiler.results.types import Conversion
 from profiler.variants.difference import NONE, difference, load_outputs, save_outputs
-from profiler.variants.exported import find_parts, put_in_place
+from profiler.variants.exported import put_in_place
 from profiler.variants.layers import Step, all_modules, failing, layers, unique_parameters
+from profiler.variants.parts import find_parts
 
 SECONDS = 2.0  # of speech on which outputs are compared, and of each piece that a calibration takes
 PIECES = 4

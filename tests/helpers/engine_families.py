@@ -33,7 +33,8 @@ from profiler.recipe.schema import Variant
 from profiler.runtimes import ENGINES, engine
 from profiler.runtimes.part import EngineRequest
 from profiler.variants.difference import difference, load_outputs, save_outputs
-from profiler.variants.exported import find_parts, put_in_place
+from profiler.variants.exported import put_in_place
+from profiler.variants.parts import find_parts
 from tests.helpers import shipped, tiny, zoo
 
 CELL = (1.0, 1)

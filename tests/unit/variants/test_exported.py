@@ -9,8 +9,9 @@ from torch import nn
 
 from profiler.models.model import Model
 from profiler.runtimes.onnxruntime import drop_empty_squeezes
-from profiler.variants.exported import Example, Found, Seen, only_inside
+from profiler.variants.exported import only_inside
 from profiler.variants.layers import recorded_calls
+from profiler.variants.parts import Example, Found, Seen
 
 
 class Network(nn.Module):

@@ -12,8 +12,9 @@ from profiler.runtimes import engine
 from profiler.runtimes.base import Options
 from profiler.runtimes.part import Runtime
 from profiler.runtimes.tensors import given
-from profiler.variants.exported import Example, Seen, SeenCalls, _Exporter, _flat, _without_unused
 from profiler.variants.layers import ModuleCalls
+from profiler.variants.parts import Example, Seen, SeenCalls, _Exporter
+from profiler.variants.program import _flat, _without_unused
 
 WHOLE, ENCODER, DECODER, HEAD = range(4)
 STEPS = 12
