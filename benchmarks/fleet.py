@@ -49,6 +49,7 @@ SHORT = ("audio_mockup_secs=[1,2]", "batch_sizes=[1]", "measure.budget=2", *PLAI
 TO_LOSE = ("audio_mockup_secs=[1,2]", "batch_sizes=[1,2]", "measure.budget=5", *PLAIN)
 BY_HAND = "by hand"
 TURNS = 8
+FEWEST_TURNS = 3
 NOTHING = "log-mel"  # takes no time worth mentioning
 LITTLE = ["profiling_dimensions.audio_mockup_secs=[1]", "profiling_dimensions.batch_sizes=[1]", "measure.rounds=1"]
 LITTLE += ["measure.warmup=1", "measure.budget=0.1", "trace.breakdown=False", "profiling_dimensions.export_logs=False"]
@@ -244,6 +245,8 @@ def main() -> None:
         "--turns", type=int, default=TURNS, metavar="N", help="of the comparison (default: %(default)s)"
     )
     arguments = parser.parse_args()
+    if arguments.turns < FEWEST_TURNS:
+        parser.error(f"--turns {arguments.turns}: an interval needs {FEWEST_TURNS}")
     with tempfile.TemporaryDirectory() as name, engines(Path(name)) as there:
         folder = Path(name)
         tables = [figures(there, folder, arguments.turns), overhead(there, folder), deaths(there, folder)]

@@ -31,6 +31,7 @@ from profiler.execution.fleet.node import Files, Look, Seen, Spec
 from profiler.report.table import Table
 from profiler.results.runs import list_runs, summarise
 from profiler.units import clock_text
+from tests.helpers.fleets import Clock
 from tests.helpers.synthetic import STEADY, Made, make
 
 CELLS = 9
@@ -49,18 +50,6 @@ def results_of(cells: int) -> list[bytes]:
         part = whole.model_copy(update={"cells": whole.cells[:number]})
         found.append(part.model_dump_json(by_alias=True).encode())
     return found
-
-
-class Clock:
-    """Seconds that pass when the driver sleeps."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class _Cells(msgspec.Struct):

@@ -11,6 +11,18 @@ from profiler.execution.fleet.job import Fleet, Job, Machine
 from profiler.execution.fleet.node import Files, Look, Seen, Spec
 
 
+class Clock:
+    """Seconds that pass when the driver sleeps."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 def results(recipe: str, cells: int, status: str = "running") -> bytes:
     """As much of results.json as a fleet looks at."""
     found = [{"variant": "v", "seconds": float(number + 1), "batch_size": 1, "status": "ok"} for number in range(cells)]

@@ -16,18 +16,8 @@ from profiler.execution.fleet.engine import State
 from profiler.execution.fleet.job import Fleet, Machine, find_fleet, read_fleet
 from profiler.execution.fleet.node import Files, Seen, changed, clean_environment
 from profiler.report.fleet import differences, job_table, summary, warnings
-from tests.helpers.fleets import MemoryEngine, MemoryJob, fleet_of, machine, results
+from tests.helpers.fleets import Clock, MemoryEngine, MemoryJob, fleet_of, machine, results
 from tests.helpers.synthetic import Made, make
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def driver_of(fleet: Fleet, engine: MemoryEngine, logdir: Path, patience: float = 60.0) -> Driver:
