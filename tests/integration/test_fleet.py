@@ -237,7 +237,8 @@ def test_slurm_says_why_a_job_cannot_be_placed(tmp_path: Path, cluster: slurm.Sl
 def test_slurm_has_jobs_wait_for_their_turn_and_a_killed_driver_finds_them_in_the_queue(
     tmp_path: Path, cluster: slurm.Slurm
 ) -> None:
-    others = [cluster.ask("sbatch", "--parsable", "--exclusive", "-w", node, "--wrap", "sleep 600") for node in NODES]
+    options = ("--parsable", "--exclusive", "--output", "/dev/null", "--wrap", "sleep 600")
+    others = [cluster.ask("sbatch", "-w", node, *options) for node in NODES]
     wait_for(lambda: cluster.ask("sinfo", "-h", "-o", "%T").split() == ["allocated"], "others to use all nodes")
     found = Running(tmp_path, "--on", "slurm", "--patience", "0.01", environment=cluster.environment)
     wait_for(lambda: any(found.logs.glob(f"fleets/*/{FILE}")) and bool(found.job.handle), "a place in the queue")
