@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from profiler.report.fleet import differences
-from profiler.report.terminal import RED
+from profiler.report.terminal import RED, paragraph
 from profiler.results.runs import now
 from profiler.units import clock_text
 
@@ -56,7 +56,7 @@ class FleetLines:
             self._print(f"{self.summary(driver)}. {'; '.join(running[:MOST_ROWS])}")
 
     def _print(self, text: str, style: str = "") -> None:
-        self.console.print(Text(text, style), soft_wrap=True)
+        self.console.print(paragraph(text, style), soft_wrap=True)
         self.printed_at = time.monotonic()
 
     def notes(self, driver: Driver) -> None:
@@ -96,7 +96,7 @@ class FleetTable(FleetLines):
         for head, width in zip(HEADS, _widths(rows, self.console.width), strict=True):
             table.add_column(head, no_wrap=True, overflow="ellipsis", width=width)
         for job, row in zip(jobs, rows, strict=False):
-            table.add_row(*row, style=STYLES.get(job.status, ""))
+            table.add_row(*map(paragraph, row), style=STYLES.get(job.status, ""))
         more = [Text(f"and {len(jobs) - most} more", "dim")] if len(jobs) > most else []
         self.live.update(Group(table, *more, Text(self.summary(driver))), refresh=True)
 

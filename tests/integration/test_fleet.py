@@ -92,6 +92,24 @@ class Running:
         return next((rounds_of(run) for run in self.logs.glob("one/*") if (run / "results.json").is_file()), {})
 
 
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Start]:
+    """Starts such a fleet; no driver outlives its test."""
+    made: list[Running] = []
+
+    def start(*options: str | Path, environment: dict[str, str] | None = None) -> Running:
+        made.append(Running(tmp_path, *options, environment=environment))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.driver.kill()
+        each.driver.wait()
+
+
 def rounds_of(run: Path) -> dict[str, int]:
     """cell -> how many rounds its results have."""
     return {cell.place: len(cell.latency_s.rounds) for cell in read_results(run).cells if cell.latency_s}
@@ -151,8 +169,8 @@ def test_mistakes_are_found_before_anything_is_sent(tmp_path: Path) -> None:
     assert not list(logs.glob("*/*/results.json"))
 
 
-def test_a_driver_that_is_killed_or_interrupted_loses_nothing(tmp_path: Path) -> None:
-    found = Running(tmp_path)
+def test_a_driver_that_is_killed_or_interrupted_loses_nothing(running: Start) -> None:
+    found = running()
     run, before = found.stands_still()
     second = program.run("fleet", "--resume", "latest", *found.options)
     assert second.returncode == 2
@@ -196,8 +214,8 @@ def test_ray_has_nodes_that_others_use_left_alone_and_says_so(tmp_path: Path, ra
     assert job.reason.endswith(": 0 CPU free of the 1 that a job takes")
 
 
-def test_ray_loses_a_node_and_no_finished_cell(tmp_path: Path, ray: ray_cluster.RayCluster) -> None:
-    found = Running(tmp_path, "--on", "ray", "--address", ray.address)
+def test_ray_loses_a_node_and_no_finished_cell(running: Start, ray: ray_cluster.RayCluster) -> None:
+    found = running("--on", "ray", "--address", ray.address)
     run, before = found.stands_still()
     lost = found.job.machine
     ray.kill(lost.rsplit("-", 1)[1])
@@ -235,12 +253,12 @@ def test_slurm_says_why_a_job_cannot_be_placed(tmp_path: Path, cluster: slurm.Sl
 
 
 def test_slurm_has_jobs_wait_for_their_turn_and_a_killed_driver_finds_them_in_the_queue(
-    tmp_path: Path, cluster: slurm.Slurm
+    running: Start, cluster: slurm.Slurm
 ) -> None:
     options = ("--parsable", "--exclusive", "--output", "/dev/null", "--wrap", "sleep 600")
     others = [cluster.ask("sbatch", "-w", node, *options) for node in NODES]
     wait_for(lambda: cluster.ask("sinfo", "-h", "-o", "%T").split() == ["allocated"], "others to use all nodes")
-    found = Running(tmp_path, "--on", "slurm", "--patience", "0.01", environment=cluster.environment)
+    found = running("--on", "slurm", "--patience", "0.01", environment=cluster.environment)
     wait_for(lambda: any(found.logs.glob(f"fleets/*/{FILE}")) and bool(found.job.handle), "a place in the queue")
     wait_for(lambda: "SLURM's queue" in found.job.reason, "the reason why it waits")
     handle = found.job.handle
@@ -260,8 +278,8 @@ def test_slurm_has_jobs_wait_for_their_turn_and_a_killed_driver_finds_them_in_th
     assert load_run(found.logs / job.run).folder == run
 
 
-def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(tmp_path: Path, cluster: slurm.Slurm) -> None:
-    found = Running(tmp_path, "--on", "slurm", "--time", "30", environment=cluster.environment)
+def test_slurm_ends_a_job_in_order_then_loses_a_node_and_no_finished_cell(running: Start, cluster: slurm.Slurm) -> None:
+    found = running("--on", "slurm", "--time", "30", environment=cluster.environment)
     run, before = found.stands_still()
     cluster.ask("scancel", "--signal=USR2", found.job.handle.split()[0])  # what SLURM sends before the time limit
     wait_for(lambda: bool(found.job.attempts[0].end), "the end of the first attempt")

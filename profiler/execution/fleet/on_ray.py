@@ -74,6 +74,8 @@ class RayEngine:
             ray.init(address=options.address or "auto", log_to_driver=False, logging_level="ERROR")
         except ConnectionError:
             raise UserError(f"--on ray: no Ray cluster is known on this machine. {START}") from None
+        except RuntimeError as error:  # another version of Ray or of Python than the cluster's
+            raise UserError(f"--on ray: {' '.join(str(error).split())}") from None
         self.gpu = device != "cpu"
         self.names: dict[str, str] = {}  # of nodes by their ids: a name stays when other nodes come and go
         self.taken: dict[str, list[RayJob]] = {}  # of each node

@@ -13,8 +13,9 @@ from profiler.execution.fleet import driver as driving
 from profiler.execution.fleet import node
 from profiler.execution.fleet.driver import MOST_ATTEMPTS, Driver, take_up
 from profiler.execution.fleet.engine import State
-from profiler.execution.fleet.job import Fleet, Machine, find_fleet, read_fleet
+from profiler.execution.fleet.job import EngineOptions, Fleet, Machine, find_fleet, read_fleet
 from profiler.execution.fleet.node import Files, Seen, changed, clean_environment
+from profiler.execution.fleet.on_ray import RayEngine
 from profiler.report.fleet import differences, job_table, summary, warnings
 from tests.helpers.fleets import Clock, MemoryEngine, MemoryJob, fleet_of, machine, results
 from tests.helpers.synthetic import Made, make
@@ -429,3 +430,14 @@ def test_a_full_disk_here_stops_the_jobs_in_order_and_says_so(tmp_path: Path, mo
         driver.run()
     assert engine.placed[0].stops == 1
     assert fleet.jobs[0].status == "interrupted"
+
+
+def test_a_ray_cluster_of_another_version_is_refused_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def mismatch(**given: object) -> None:
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.50.0\n    Python: 3.12.1")
+
+    monkeypatch.setattr(ray, "init", mismatch)
+    with pytest.raises(UserError, match=r"--on ray: Version mismatch: The cluster .* Ray: 2.50.0 Python: 3.12.1"):
+        RayEngine("cpu", EngineOptions())

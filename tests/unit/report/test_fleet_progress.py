@@ -82,13 +82,16 @@ def test_lines_tell_changes_notes_and_now_and_then_how_far_jobs_are(
     lines = FleetLines(console)
     met = machine("n9")
     met.commit = "abc"
+    fleet.jobs[8].status, fleet.jobs[8].reason = "failed", "a node says \x1b[2J<b>"
     fleet.here = machine("")
     driver: Any = SimpleNamespace(fleet=fleet, met=[met])
     lines(driver)
     first = console.file.getvalue()  # type: ignore[attr-defined]
     assert "note: n9: other versions: the profiler's commit abc ( here)" in first
+    assert "quantization-accuracy-lstm-hybrid-8: failed, a node says \N{REPLACEMENT CHARACTER}[2J<b>" in first
     assert "quantization-accuracy-lstm-hybrid-7: running on a-node-with-a-long-name.of.a.cluster-4f3a2b" in first
-    last = "0 of 40 jobs, 0:00. quantization-accuracy-lstm-hybrid-7 3/9, 0:41, about 2:10 left"
+    assert "\x1b" not in first
+    last = "1 of 40 jobs, 0:00. quantization-accuracy-lstm-hybrid-7 3/9, 0:41, about 2:10 left"
     assert first.splitlines()[-1] == last
     lines(driver)
     assert console.file.getvalue().splitlines()[len(first.splitlines()) :] == [last]  # type: ignore[attr-defined]
