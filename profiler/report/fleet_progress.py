@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from rich.text import Text
 from profiler.report.fleet import differences
 from profiler.report.terminal import RED, paragraph
 from profiler.results.runs import now
-from profiler.units import clock_text
+from profiler.units import clock_text, many
 
 if TYPE_CHECKING:
     from profiler.execution.fleet.driver import Driver
@@ -33,25 +34,31 @@ ORDER = ("running", "failed", "waiting", "interrupted", "done")
 
 
 class FleetLines:
-    """A line whenever a job changes, and now and then one of all that run."""
+    """A line whenever a job changes, one for each reason why jobs wait, and now and then one of all that run."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.started = console, time.monotonic()
         self.printed_at = self.started
         self.before: dict[str, tuple[str, str, str]] = {}
+        self.reasons: set[str] = set()  # why jobs wait that have not begun
         self.met = 0  # machines of which was told
 
     def __call__(self, driver: Driver) -> None:
         self.notes(driver)
-        for job in driver.fleet.jobs:
-            now = (job.status, job.machine, job.reason if job.status != "waiting" or job.attempts else "")
-            if self.before.get(job.id) != now:
+        jobs = driver.fleet.jobs
+        to_begin = Counter(job.reason for job in jobs if job.status == "waiting" and not job.attempts and job.reason)
+        for reason in to_begin.keys() - self.reasons:
+            self._print(f"[{self._clock()}] {many(to_begin[reason], 'job')} waiting: {reason}", STYLES["waiting"])
+        self.reasons = set(to_begin)
+        for job in jobs:
+            now = (job.status, job.machine, job.reason)
+            if self.before.get(job.id) != now and (job.attempts or job.status != "waiting"):
                 self.before[job.id] = now
                 text = f"[{self._clock()}] {job.id}: {job.status}"
                 text += f" on {job.machine}" if job.machine else ""
                 text += f", {job.reason}" if job.reason else ""
                 self._print(text, STYLES.get(job.status, ""))
-        running = [f"{job.id} {job.progress}" for job in driver.fleet.jobs if job.progress]
+        running = [f"{job.id} {job.progress}" for job in jobs if job.progress]
         if running and time.monotonic() - self.printed_at > PROGRESS_SECONDS:
             self._print(f"{self.summary(driver)}. {'; '.join(running[:MOST_ROWS])}")
 

@@ -88,6 +88,7 @@ def test_lines_tell_changes_notes_and_now_and_then_how_far_jobs_are(
     lines(driver)
     first = console.file.getvalue()  # type: ignore[attr-defined]
     assert "note: n9: other versions: the profiler's commit abc ( here)" in first
+    assert [line for line in first.splitlines() if REASON in line] == [f"[0:00] 38 jobs waiting: {REASON}"]
     assert "quantization-accuracy-lstm-hybrid-8: failed, a node says \N{REPLACEMENT CHARACTER}[2J<b>" in first
     assert "quantization-accuracy-lstm-hybrid-7: running on a-node-with-a-long-name.of.a.cluster-4f3a2b" in first
     assert "\x1b" not in first
