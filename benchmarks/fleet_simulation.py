@@ -129,7 +129,7 @@ class SimulatedEngine:
             _, machine = self.back.pop(0)
             self.there[machine.name] = machine
 
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
         return list(self.there.values())
 
     def alive(self) -> set[str]:

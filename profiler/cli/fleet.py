@@ -216,7 +216,8 @@ def _drive(fleet: Fleet, folder: Path, engine: Engine, arguments: argparse.Names
     from profiler.report.fleet import differences, job_table, machine_table, summary
     from profiler.report.terminal import show
 
-    machines = engine.machines(sorted({(job.recipe, job.sha256) for job in fleet.jobs if job.open}))
+    recipes = sorted({(job.recipe, job.sha256) for job in fleet.jobs if job.open})
+    machines = engine.machines(recipes, {job.machine for job in fleet.jobs if job.handle and job.machine})
     _refuse_none(machines)
     _meet(fleet, machines)
     for line in differences(fleet.here, fleet.machines.values()):

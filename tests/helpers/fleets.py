@@ -65,10 +65,12 @@ class MemoryEngine:
     def __init__(self, *machines: Machine) -> None:
         self.there = {machine.name: machine for machine in machines}
         self.placed: list[MemoryJob] = []
+        self.asked: list[str] = []  # who described themselves last
         self.known: dict[str, MemoryJob] = {}  # that a new driver finds again
 
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
-        return list(self.there.values())
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
+        self.asked = [name for name in self.there if name not in alone]
+        return [Machine(name) if name in alone else machine for name, machine in self.there.items()]
 
     def alive(self) -> set[str]:
         return set(self.there)

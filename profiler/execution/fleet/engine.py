@@ -52,8 +52,9 @@ class Placed(Protocol):
 
 
 class Engine(Protocol):
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
-        """Those that are there now, as they describe themselves."""
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
+        """Those that are there now, as they describe themselves. `alone`: a job of ours may be running there, and
+        nothing may run beside it: they are not asked."""
 
     def alive(self) -> set[str]:
         """The names of those that are there now, without asking them anything."""

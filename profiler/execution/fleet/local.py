@@ -18,7 +18,7 @@ class LocalEngine:
         self.name = socket.gethostname()
         self.running: LocalJob | None = None
 
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
         machine = describe(recipes)
         machine.name = self.name
         return [machine]

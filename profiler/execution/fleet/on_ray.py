@@ -96,7 +96,7 @@ class RayEngine:
 
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False), **resources}
 
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
         nodes = self._nodes()
         ask = self.ray.remote(describe)
         asked = {name: ask.options(**self._on(node, num_cpus=0)).remote(list(recipes)) for name, node in nodes.items()}

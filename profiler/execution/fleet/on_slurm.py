@@ -109,9 +109,10 @@ class SlurmEngine:
         except self.submitit.core.utils.FailedJobError as error:
             return f"sbatch refuses a job: {_last_line(error).removeprefix('sbatch: error: ')}"
 
-    def machines(self, recipes: Collection[tuple[str, str]]) -> list[Machine]:
+    def machines(self, recipes: Collection[tuple[str, str]], alone: Collection[str] = ()) -> list[Machine]:
         """Each node that has room is asked by a short job of its own; of the others only the name is known."""
-        asked = [name for name, state in self.names.items() if _is(state, ROOM)][:MOST_QUEUED]
+        room = [name for name, state in self.names.items() if _is(state, ROOM) and name not in alone]
+        asked = room[:MOST_QUEUED]
         found = [
             Machine(name, problem="" if _is(state, WORKING) else f"is {state}")
             for name, state in self.names.items()

@@ -80,16 +80,18 @@ def test_a_node_whose_kind_nobody_knows_gets_no_job_of_each_kind(
     assert "all nodes are used by others" in capsys.readouterr().err
 
 
-def test_what_a_node_said_before_is_kept_where_it_cannot_be_asked_again(tmp_path: Path, engine: MemoryEngine) -> None:
+def test_a_node_where_a_job_may_be_running_is_left_alone_and_known_from_before(
+    tmp_path: Path, engine: MemoryEngine
+) -> None:
     fleet = fleet_of("tera", machines=[machine("n1", boot="boot-n1")], folder=ROOT / "recipes")
-    fleet.jobs[0].status, fleet.jobs[0].run = "interrupted", "tera/begun"
+    fleet.jobs[0].status, fleet.jobs[0].run, fleet.jobs[0].handle = "running", "tera/begun", "of a queue"
     fleet.jobs[0].attempts = [Attempt("n1", "2026-01-01", "2026-01-01")]
     save(make(Made(id="begun", recipe="recipes/tera.yaml")), tmp_path)
     folder = tmp_path / "fleets" / fleet.id
     folder.mkdir(parents=True)
     fleet.write(folder)
-    engine.there = {"n1": Machine("n1")}
     assert main(["fleet", "--resume", "latest", "--logdir", str(tmp_path), "--quiet"]) == 0
+    assert engine.asked == ["n2", "n3"]
     assert [(placed.machine, placed.spec.resume) for placed in engine.placed] == [("n1", "tera/begun")]
 
 
