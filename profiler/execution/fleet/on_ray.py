@@ -30,6 +30,14 @@ ROUNDING = 1e-3  # of shares of a CPU
 START = "Start one with `ray start --head`, or name one with --address HOST:PORT."
 
 
+def _known_address(ray: Any) -> str | None:
+    """Where Ray would look: RAY_ADDRESS, or the cluster that was here last, which may be gone."""
+    with contextlib.suppress(Exception):  # not of its public interface
+        found: str | None = ray._private.services.canonicalize_bootstrap_address("auto")
+        return found
+    return None
+
+
 def _require_answer(address: str) -> None:
     """Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
@@ -68,8 +76,8 @@ class RayEngine:
         import ray
 
         self.ray = ray
-        if options.address:
-            _require_answer(options.address)
+        if address := options.address or _known_address(ray):
+            _require_answer(address)
         try:
             ray.init(address=options.address or "auto", log_to_driver=False, logging_level="ERROR")
         except ConnectionError:

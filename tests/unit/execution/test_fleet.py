@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -439,5 +440,13 @@ def test_a_ray_cluster_of_another_version_is_refused_with_its_own_words(monkeypa
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.50.0\n    Python: 3.12.1")
 
     monkeypatch.setattr(ray, "init", mismatch)
-    with pytest.raises(UserError, match=r"--on ray: Version mismatch: The cluster .* Ray: 2.50.0 Python: 3.12.1"):
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        options = EngineOptions(address=f"127.0.0.1:{there.getsockname()[1]}")
+        with pytest.raises(UserError, match=r"--on ray: Version mismatch: The cluster .* Ray: 2.50.0 Python: 3.12.1"):
+            RayEngine("cpu", options)
+
+
+def test_a_ray_cluster_that_was_here_last_and_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(UserError, match=r"no Ray cluster answers at \S+:1 .*`ray start --head`"):
         RayEngine("cpu", EngineOptions())
