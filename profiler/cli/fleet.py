@@ -151,8 +151,10 @@ def _check(arguments: argparse.Namespace) -> None:
         if given and arguments.on != engine and not arguments.resume:  # that fleet knows what it is on
             raise UserError(f"--{given[0]} is for --on {engine}; this fleet is --on {arguments.on}.")
     check_device_name(arguments.device)
-    if arguments.threads is not None and arguments.threads < 1:
-        raise UserError(f"--threads {arguments.threads}: expected a whole number greater than 0.")
+    for name in ("threads", "time"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} {value}: expected a whole number greater than 0.")
 
 
 def _new_fleet(arguments: argparse.Namespace) -> Fleet:

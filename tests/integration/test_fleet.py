@@ -210,8 +210,8 @@ def test_ray_has_nodes_that_others_use_left_alone_and_says_so(tmp_path: Path, ra
         done = program.run("fleet", recipe, *options, "--logdir", tmp_path / "logs", fresh=True)
     assert done.returncode == 1, done.stderr
     (job,) = fleet_in(tmp_path / "logs").jobs
-    assert job.reason.startswith("not placed within 0.1 min: others use ")
-    assert job.reason.endswith(": 0 CPU free of the 1 that a job takes")
+    assert job.reason.startswith("not placed within 0.1 min: ")
+    assert job.reason.endswith(" has 0 CPU free of the 1 that a job takes")
 
 
 def test_ray_loses_a_node_and_no_finished_cell(running: Start, ray: ray_cluster.RayCluster) -> None:

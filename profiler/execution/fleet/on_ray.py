@@ -154,7 +154,7 @@ class RayEngine:
             for name, wanted in share.items():
                 there = free.get(name, 0.0)
                 if there < wanted - ROUNDING:
-                    return f"others use {machine}: {there:g} {name} free of the {wanted:g} that a job takes"
+                    return f"{machine} has {there:g} {name} free of the {wanted:g} that a job takes"
         return ""
 
     def close(self) -> None:

@@ -103,6 +103,7 @@ def test_settings_that_a_fleet_was_started_with_cannot_change(
         (["--resume", "latest", "tera"], "leave out recipes"),
         (["--rebuild", "latest"], "goes with --gallery FILE alone"),
         (["tera", "--gallery", str(tmp_path / "page.md"), "--split", "variants"], "leave out --split"),
+        (["tera", "--on", "slurm", "--time", "0"], "--time 0: expected a whole number greater than 0"),
     ):
         assert main(["fleet", *words, "--logdir", str(tmp_path)]) == 2
         assert expected in capsys.readouterr().err
